@@ -84,6 +84,7 @@ class TransactionCoordinator:
         self.initialization = InitProducerId(self.manager, self.ending, producer_ids, rules)
         self.partitions = AddPartitions(self.manager)
         self.queries = TransactionQueries(self.manager)
+        self._failed_loads: dict[int, None] = {}  # partitions that are loading for ever (B38)
 
     def _halt(self, reason: str) -> None:
         self.process.out.append(Exit(reason, False))
@@ -101,12 +102,19 @@ class TransactionCoordinator:
         """
         shard = self.owned.by_partition.get(partition)
         if shard is not None and shard.context.epoch < leader_epoch:
+            if shard.context.is_active and not self.rules.load_replaces_state():
+                shard.context.is_active = False
+                self._failed_loads[partition] = None
+            if partition in self._failed_loads:
+                return
             self._give_up(partition, leader_epoch, now)
         self.markers.remove_markers_for_txn_partition(partition)
         self.owned.on_elected(partition, leader_epoch, now)
 
     def on_resigned(self, partition: int, leader_epoch: int | None, now: int) -> None:
         """Give a partition up: a higher epoch, or for good (None). Callable on any lane."""
+        if partition in self._failed_loads:
+            return
         if leader_epoch is None or self.rules.resigns_when_deposed():
             self._give_up(partition, leader_epoch, now)
             self.markers.remove_markers_for_txn_partition(partition)

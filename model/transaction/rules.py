@@ -57,6 +57,14 @@ class TransactionRules:
         """Return whether the coordinator of a partition gives it up when it is deposed."""
         return True
 
+    def load_replaces_state(self) -> bool:
+        """Return whether a coordinator can load a partition whose state it still has.
+
+        It can, whatever an earlier role has left behind (KAFKA-9307). With B38 the load throws, and
+        clients are told COORDINATOR_LOAD_IN_PROGRESS until the broker restarts.
+        """
+        return True
+
     def load_continues(self, offset: int, start: int, end: int) -> bool:
         """Return whether a coordinator reads on at ``offset`` of a log from ``start`` to ``end``.
 

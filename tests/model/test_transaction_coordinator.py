@@ -23,6 +23,11 @@ class Kafka41(TransactionRules):
         return False
 
 
+class BeforeKafka9307(TransactionRules):
+    def load_replaces_state(self) -> bool:
+        return False
+
+
 @pytest.fixture
 def bench() -> Bench:
     return Bench().elect()
@@ -397,3 +402,24 @@ def _at_epoch(bench: Bench, epoch: int) -> None:
     bench.init()
     assert bench.metadata.producer_epoch == 0
     bench.metadata.current = replace(bench.metadata.current, producer_epoch=epoch)
+
+
+# ------------------------------------------------------------------------------- role changes
+
+
+def test_a_load_replaces_what_an_earlier_leadership_has_left(bench: Bench) -> None:
+    """KAFKA-9307, testSuccessfulReimmigration: it was not told that it was a follower."""
+    bench.init()
+    assert bench.elect(3).init() == (NONE, 1000, 1)
+
+
+def test_before_that_such_a_load_never_ended() -> None:
+    bench = Bench(rules=BeforeKafka9307()).elect()
+    bench.init()
+    loading = (Errors.COORDINATOR_LOAD_IN_PROGRESS, *NOBODY)
+    assert bench.elect(3).init() == loading
+    bench.resign(4)
+    assert bench.init() == loading
+    assert bench.elect(5).init() == loading
+    bench.resign(None)
+    assert bench.init() == loading

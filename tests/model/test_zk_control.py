@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from kafkasim.model.broker.rules import BrokerRules
 from kafkasim.model.controller.zk.rules import ZkControllerRules
 from kafkasim.model.controller.zk.store.zk_data import state_path
+from kafkasim.model.effects import Close
 from kafkasim.model.errors import Errors
 from kafkasim.model.messages import (
     AlterPartitionData,
@@ -21,9 +23,16 @@ from kafkasim.model.messages import (
     UpdateMetadataRequest,
 )
 from kafkasim.model.messages.servers.control import EPOCH_DURING_DELETE, NO_EPOCH
-from tests.model.zk_cluster import TP, ZkCluster
+from kafkasim.model.records import TRANSACTION_STATE_TOPIC, TopicPartition
+from tests.model.zk_cluster import SECOND, TP, ZkCluster
 
 NONE = Errors.NONE
+TRANSACTIONS = TopicPartition(TRANSACTION_STATE_TOPIC, 0)
+
+
+class BeforeKafka9307(ZkControllerRules):
+    def coordinator_reads_zookeeper(self) -> bool:
+        return True
 
 
 @pytest.fixture
@@ -129,3 +138,58 @@ def test_broker_epochs_tell_incarnations_apart() -> None:
     assert not rules.is_bounced(11, 11)
     assert rules.is_stale_broker_epoch(10, 11)
     assert not rules.is_stale_broker_epoch(-1, 11)
+
+
+def coordinating(rules: ZkControllerRules) -> ZkCluster:
+    """A cluster whose broker 3 is the coordinator of a transactions' partition."""
+    cluster = ZkCluster(rules=BrokerRules(zk=rules))
+    cluster.create(TRANSACTION_STATE_TOPIC, (3, 1, 2))
+    assert coordinates(cluster)
+    return cluster
+
+
+def coordinates(cluster: ZkCluster) -> bool:
+    coordinator: Any = cluster.broker(3).kafka.coordinators.coordinator_of(TRANSACTION_STATE_TOPIC)
+    return 0 in coordinator.owned.by_partition
+
+
+def follow(cluster: ZkCluster) -> Any:
+    """Tell broker 3 that broker 2 leads the transactions' partition now."""
+    topic_id = cluster.partition(3, TRANSACTIONS).topic_id
+    told = ControlPartition(TRANSACTIONS, topic_id, 9, 2, 5, (1, 2, 3), 7, (3, 1, 2))
+    epoch = cluster.broker(3).broker_epoch
+    return cluster.ask("broker-3", LeaderAndIsrRequest(2, 9, epoch, (told,), ()))
+
+
+def test_a_coordinator_resigns_without_a_session() -> None:
+    """KAFKA-9307."""
+    cluster = coordinating(ZkControllerRules())
+    cluster.cut("broker-3", "zookeeper-1")
+    assert follow(cluster).partitions == ((TRANSACTIONS, NONE),)
+    assert not coordinates(cluster)
+
+
+def test_before_that_it_resigned_once_zookeeper_had_answered() -> None:
+    cluster = coordinating(BeforeKafka9307())
+    assert follow(cluster).partitions == ((TRANSACTIONS, NONE),)
+    assert not coordinates(cluster)
+
+
+def test_and_requests_waited_for_one_that_waited_for_zookeeper() -> None:
+    """becomeLeaderOrFollower, stopReplicas and maybeUpdateMetadataCache hold one lock."""
+    cluster = coordinating(BeforeKafka9307())
+    cluster.cut("broker-3", "zookeeper-1")
+    assert follow(cluster) is None
+    asked = (StopReplicaPartition(TRANSACTIONS, NO_EPOCH, False),)
+    stop = StopReplicaRequest(2, 9, cluster.broker(3).broker_epoch, asked)
+    assert cluster.ask("broker-3", stop) is None
+    cluster.step(10 * SECOND)  # the session expires
+    cluster.heal()
+    cluster.step(10 * SECOND)
+    answers = [each for each in cluster.answers.values() if type(each) is not Close]
+    assert [(type(each).__name__, each.error) for each in answers] == [
+        ("LeaderAndIsrResponse", Errors.UNKNOWN_SERVER_ERROR),
+        ("StopReplicaResponse", NONE),
+    ]
+    assert cluster.partition(3, TRANSACTIONS).leader_epoch == 5
+    assert coordinates(cluster)

@@ -54,7 +54,7 @@ METHODS: dict[str, tuple[str, ...]] = {
     "B35": ("zk_controller.is_stale_broker_epoch",),
     "B36": ("zk_controller.is_bounced",),
     "B37": ("zk_controller.stop_replica_epoch", "zk_controller.may_stop_replica"),
-    "B38": ("zk_controller.unloads_coordinator",),
+    "B38": ("zk_controller.coordinator_reads_zookeeper", "transaction.load_replaces_state"),
     "B39": ("raft.check_quorum_us",),
     "B41": ("raft.restart_role",),
     "B42": ("raft.must_flush_before_fetch", "raft.persist_vote_before_reply"),

@@ -142,6 +142,7 @@ class ZkBroker(BrokerProcess):
             self.out,
             self.incarnation,
             rules.zk,
+            self.zk,
             epochs,
             self.cache,
             self.configs,

@@ -4,14 +4,20 @@ Models the control requests of KafkaApis, ReplicaManager.becomeLeaderOrFollower 
 request is checked in this order: is it meant for this incarnation of the broker (broker epoch),
 does it come from the newest controller that this broker knows (controller epoch), and for each
 partition, is its leader epoch newer than the replica's.
+
+One request changes roles at a time (replicaStateChangeLock). Left out: a log that is created reads
+its topic's settings from ZooKeeper; here the LeaderAndIsr brings them.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kafkasim.model.broker.zk.metadata_cache import ZkMetadataCache, registration
+from kafkasim.model.controller.zk.store.zk_data import topic_path
 from kafkasim.model.effects import Request
 from kafkasim.model.errors import Errors
 from kafkasim.model.facts import ControlRequest
@@ -25,7 +31,9 @@ from kafkasim.model.messages import (
     UpdateMetadataResponse,
     request_name,
 )
-from kafkasim.model.records import TopicPartition
+from kafkasim.model.records import TRANSACTION_STATE_TOPIC, TopicPartition
+from kafkasim.model.values import value
+from kafkasim.model.zookeeper.ops import GetData, ZkError
 
 if TYPE_CHECKING:
     from kafkasim.model.broker.common.apis import Handler
@@ -33,10 +41,20 @@ if TYPE_CHECKING:
     from kafkasim.model.broker.incarnation import Incarnation
     from kafkasim.model.controller.common.image import PartitionRegistration
     from kafkasim.model.controller.zk.rules import ZkControllerRules
+    from kafkasim.model.controller.zk.store.client import KafkaZkClient, Results
     from kafkasim.model.replication.manager import ReplicaManager
+    from kafkasim.model.replication.roles import Failures
 
+LANE = "requests"
 NONE = Errors.NONE
-Respond = Callable[[Request, Any, int], None]
+
+
+class Respond(Protocol):
+    """Answers a request; ``started`` is when its handler ran, if that was before ``now``."""
+
+    def __call__(self, item: Request, message: Any, now: int, started: int | None = None) -> None:
+        """Send the answer."""
+        ...
 
 
 class TopicConfigs(Protocol):
@@ -55,6 +73,34 @@ class ControllerEpochs:
         self.of_partition: dict[TopicPartition, int] = {}  # the one that wrote its state
 
 
+@value
+class RoleChange:
+    """A coordinator gets a partition, or loses it; the leader epoch says since when."""
+
+    coordinator: Coordinator
+    tp: TopicPartition
+    leader_epoch: int
+    elected: bool
+
+
+class RolesTaken:
+    """A LeaderAndIsr whose replicas have their roles; the coordinators are told one by one."""
+
+    __slots__ = ("answer", "began_us", "changes", "item")
+
+    def __init__(
+        self,
+        item: Request,
+        answer: LeaderAndIsrResponse,
+        changes: list[RoleChange],
+        began_us: int,
+    ) -> None:
+        self.item = item
+        self.answer = answer
+        self.changes = deque(changes)  # which are still to be told
+        self.began_us = began_us
+
+
 class ControlRequests:
     """Serves the controller's requests.
 
@@ -68,6 +114,7 @@ class ControlRequests:
         out: list[Any],
         incarnation: Incarnation,
         rules: ZkControllerRules,
+        zk: KafkaZkClient,
         epochs: ControllerEpochs,
         cache: ZkMetadataCache,
         configs: TopicConfigs,
@@ -81,6 +128,7 @@ class ControlRequests:
         self.out = out
         self.incarnation = incarnation
         self.rules = rules
+        self.zk = zk
         self.epochs = epochs
         self.cache = cache
         self.configs = configs
@@ -90,11 +138,21 @@ class ControlRequests:
         self.respond = respond
         self.roles_taken = roles_taken
         self.cache_updated = cache_updated
-        self.handlers: dict[type, Handler] = {
+        self._handlers: dict[type, Handler] = {
             LeaderAndIsrRequest: self.on_leader_and_isr,
             UpdateMetadataRequest: self.on_update_metadata,
             StopReplicaRequest: self.on_stop_replica,
         }
+        self.handlers: dict[type, Handler] = dict.fromkeys(self._handlers, self.on_request)
+        self._locked = False  # a LeaderAndIsr waits for ZooKeeper
+        self._waiting: deque[Request] = deque()  # for the lock
+
+    def on_request(self, item: Request, now: int) -> None:
+        """Serve a request, once no other one holds the lock."""
+        if self._locked:
+            self._waiting.append(item)
+        else:
+            self._handlers[type(item.message)](item, now)
 
     def _refusal(self, request: Any) -> Errors:
         """Return why a request as a whole is refused, NONE if it is accepted."""
@@ -118,17 +176,19 @@ class ControlRequests:
         """Give the named partitions their roles (becomeLeaderOrFollower)."""
         request: LeaderAndIsrRequest = item.message
         error = self._refusal(request)
-        results: list[tuple[TopicPartition, Errors]] = []
-        if error is NONE:
-            for topic, entries, zxid in request.configs:
-                self.configs.learn(topic, entries, zxid)
-            results = self._change_roles(request, now)
-            self.roles_taken(now)
-        self.respond(item, LeaderAndIsrResponse(error, tuple(results)), now)
+        if error is not NONE:
+            self.respond(item, LeaderAndIsrResponse(error, ()), now)
+            return
+        for topic, entries, zxid in request.configs:
+            self.configs.learn(topic, entries, zxid)
+        results, changes = self._change_roles(request, now)
+        answer = LeaderAndIsrResponse(NONE, tuple(results.items()))
+        self._tell_coordinators(RolesTaken(item, answer, changes, now), now)
 
     def _change_roles(
         self, request: LeaderAndIsrRequest, now: int
-    ) -> list[tuple[TopicPartition, Errors]]:
+    ) -> tuple[dict[TopicPartition, Errors], list[RoleChange]]:
+        """Return each partition's error, and what the coordinators have to be told."""
         hosted = self.replicas.partitions
         results: dict[TopicPartition, Errors] = {}
         states: dict[TopicPartition, tuple[str, PartitionRegistration]] = {}
@@ -155,25 +215,63 @@ class ControlRequests:
         led = [tp for tp in states if tp in hosted and hosted[tp].leader_id == me]
         failed = self.replicas.roles.become_leader_or_follower(states, now, new)
         results.update(failed)
+        return results, self._role_changes(accepted, failed, led)
+
+    def _role_changes(
+        self, accepted: list[ControlPartition], failed: Failures, led: list[TopicPartition]
+    ) -> list[RoleChange]:
+        """Return what the coordinators have to be told, elections first (onLeadershipChange).
+
+        Nothing of a partition that could not take its role, nor if this broker ``led`` it before:
+        a new leader epoch alone loads nothing (makeLeader).
+        """
+        elected, resigned = [], []
         for state in accepted:
             coordinator = self.coordinators.coordinator_of(state.tp.topic)
-            if coordinator is not None:
-                self._tell(coordinator, state, state.tp in failed, state.tp in led, now)
-        return list(results.items())
+            if coordinator is None or state.tp in failed:
+                continue
+            leads = state.leader == self.incarnation.broker_id
+            change = RoleChange(coordinator, state.tp, state.leader_epoch, leads)
+            if not leads:
+                resigned.append(change)
+            elif state.tp not in led:
+                elected.append(change)
+        return [*elected, *resigned]
 
-    def _tell(
-        self, coordinator: Coordinator, state: ControlPartition, failed: bool, led: bool, now: int
-    ) -> None:
-        """Load or unload a coordinator's partition after a change of roles (onLeadershipChange).
+    def _tell_coordinators(self, taken: RolesTaken, now: int) -> None:
+        """Load and unload the coordinators' partitions, then answer the request."""
+        while taken.changes:
+            topic = taken.changes[0].tp.topic
+            if topic == TRANSACTION_STATE_TOPIC and self.rules.coordinator_reads_zookeeper():
+                self._locked = True
+                done = partial(self._on_topic_read, taken)
+                self.zk.ask((GetData(topic_path(topic)),), LANE, done)
+                return
+            self._tell(taken.changes.popleft(), now)
+        self._end(taken, taken.answer, now)
 
-        ``led``: this broker led it before, so a new leader epoch loads nothing (makeLeader).
+    def _tell(self, change: RoleChange, now: int) -> None:
+        tell = change.coordinator.on_elected if change.elected else change.coordinator.on_resigned
+        tell(change.tp.partition, change.leader_epoch, now)
+
+    def _end(self, taken: RolesTaken, answer: LeaderAndIsrResponse, now: int) -> None:
+        self.roles_taken(now)
+        self.respond(taken.item, answer, now, taken.began_us)
+
+    def _on_topic_read(self, taken: RolesTaken, results: Results, now: int) -> None:
+        """Go on with a request that has waited for ZooKeeper, and then with those that wait for it.
+
+        If the session has expired, the request fails, and the coordinators that have not been told
+        are not told any more.
         """
-        number = state.tp.partition
-        if state.leader == self.incarnation.broker_id:
-            if not failed and not led:
-                coordinator.on_elected(number, state.leader_epoch, now)
-        elif self.rules.unloads_coordinator(failed):
-            coordinator.on_resigned(number, state.leader_epoch, now)
+        self._locked = False
+        if results[0].error is ZkError.SESSIONEXPIRED:
+            self._end(taken, LeaderAndIsrResponse(Errors.UNKNOWN_SERVER_ERROR, ()), now)
+        else:
+            self._tell(taken.changes.popleft(), now)
+            self._tell_coordinators(taken, now)
+        while self._waiting and not self._locked:
+            self.on_request(self._waiting.popleft(), now)
 
     # -------------------------------------------------------------------------- UpdateMetadata
 

@@ -99,13 +99,14 @@ class ZkControllerRules:
         epoch = asked.leader_epoch
         return epoch in (EPOCH_DURING_DELETE, NO_EPOCH) or epoch >= current
 
-    def unloads_coordinator(self, failed: bool) -> bool:
-        """Return whether a broker that becomes follower of an offsets partition unloads its groups.
+    def coordinator_reads_zookeeper(self) -> bool:
+        """Return whether a broker counts the partitions of __transaction_state in ZooKeeper before
+        its coordinator gets one of them or loses it.
 
-        ``failed``: the change of role failed midway. It unloads them all the same (KAFKA-9307);
-        with B38 it does not.
+        If the session expires, the read throws: the replica has its new leader epoch by then, so
+        the request is not obeyed again, and the coordinator keeps its state (B38, KAFKA-9307).
         """
-        return True
+        return False
 
     # --------------------------------------------------------------------------- AlterPartition
 

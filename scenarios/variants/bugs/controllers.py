@@ -9,6 +9,7 @@ from kafkasim.model.controller.kraft.rules import ControllerRules
 from kafkasim.model.controller.zk.rules import UNKNOWN_EPOCH, ZkControllerRules
 from kafkasim.model.errors import Errors
 from kafkasim.model.messages.servers.control import NO_EPOCH
+from kafkasim.model.transaction.rules import TransactionRules
 from kafkasim.scenarios.variants.variant import Variant
 
 
@@ -77,6 +78,21 @@ class StopReplicaWithoutEpoch(ZkControllerRules):
         return NO_EPOCH
 
 
+class CoordinatorReadsZooKeeper(ZkControllerRules):
+    """A transaction coordinator asks ZooKeeper before it takes over or gives up a partition, and
+    does neither if the session expires meanwhile."""
+
+    def coordinator_reads_zookeeper(self) -> bool:
+        return True
+
+
+class LoadsOnlyWithoutState(TransactionRules):
+    """It cannot load a partition that it has not given up."""
+
+    def load_replaces_state(self) -> bool:
+        return False
+
+
 class NewerBrokerEpochIsRefused(ZkControllerRules):
     """A broker refuses control requests for any registration but the one it knows."""
 
@@ -132,6 +148,13 @@ CONTROLLERS: tuple[Variant, ...] = (
         "B37-stop-replica-without-epoch", "KIP-570", (StopReplicaWithoutEpoch,),
         "ISRDATA", "B37-stop-replica-without-epoch",
         "A late StopReplica does not stop a replica that was assigned again in the meantime.",
+    ),
+    Variant(
+        "B38-partial-become-follower", "KAFKA-9307",
+        (CoordinatorReadsZooKeeper, LoadsOnlyWithoutState),
+        "hanging-transaction", "B38-partial-become-follower",
+        "A transaction coordinator gives its partition up, and loads it again, although its "
+        "session expires while it becomes a follower.",
     ),
     Variant(
         "B45-topic-recreated", "KAFKA-12257", (TopicsHaveNamesOnly,),
