@@ -378,8 +378,8 @@ SHARED = {
     "homes": HOMES,
     "deciders": DECIDERS,
     **CLEANED_VIEWS,
-    **GROUP_VIEWS,
     **WAIT_VIEWS,
+    **GROUP_VIEWS,
 }
 """Views that several checks read, by name, each after those it reads itself. ``runs`` is the table
 of that name, as far as one of them asks for it."""

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.harm.truth.removals import Removals
+from kafkasim.scenarios.judging.harm.truth.standstills import Standstills
 from kafkasim.scenarios.judging.invariants.traced import TracedCluster
 from kafkasim.scenarios.judging.source import BrokerLimits
 
@@ -96,11 +97,11 @@ class ConsumerGroups:
         trace.subscribe(facts.GroupAssigned, self._on_assigned)
         trace.subscribe(facts.CoordinatorLoaded, self._on_loaded)
         trace.subscribe(facts.HostStopped, self._on_stopped)
-        trace.subscribe(facts.HostPaused, self._on_paused)
         trace.subscribe(facts.TopicCreated, self._on_topic_created)
         trace.subscribe(facts.TopicDeleted, self._on_topic_deleted)
         trace.subscribe(facts.PartitionChanged, self._on_partition)
         trace.subscribe(facts.FaultStarted, self._on_fault)
+        self._standstills = Standstills(trace, self._on_standstill)
         self._removals = Removals(cluster, limits.commit_timeout_us)  # hears of them after this
 
     def has(self, node: str, group: str) -> bool:
@@ -336,10 +337,10 @@ class ConsumerGroups:
         for key in [key for key in self._views if key[0] == node]:
             del self._views[key]
 
-    def _on_paused(self, _s: int, _t: int, node: str, fact: facts.HostPaused) -> None:
+    def _on_standstill(self, node: str, begin: int, end: int) -> None:
         for (where, _), view in self._views.items():
             if where == node and view.unstable_us is not None:
-                view.unstable_us += fact.duration_us
+                view.unstable_us += end - max(begin, view.unstable_us)
 
     def _on_fault(self, _s: int, _t: int, _n: str, fact: facts.FaultStarted) -> None:
         """Judge no more times on a host whose clock runs faster or slower than others."""

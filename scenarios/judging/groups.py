@@ -25,6 +25,7 @@ from kafkasim.scenarios.judging.group_members import (
     GroupMembers,
 )
 from kafkasim.scenarios.judging.harm.truth.reverts import Reverts
+from kafkasim.scenarios.judging.harm.truth.standstills import Standstills
 from kafkasim.scenarios.judging.harm.truth.tenures import Tenure
 from kafkasim.scenarios.judging.invariants.traced import TracedCluster
 from kafkasim.scenarios.judging.source import BrokerLimits
@@ -77,7 +78,6 @@ class Groups:
         trace.subscribe(facts.CoordinatorLoaded, self._on_loaded)
         trace.subscribe(facts.BecameFollower, self._on_follower)
         trace.subscribe(facts.BecameLeader, self._on_leader)
-        trace.subscribe(facts.HostPaused, self._on_paused)
         trace.subscribe(facts.HostStarted, self._on_started)
         trace.subscribe(facts.HostStopped, self._on_stopped)
         trace.subscribe(facts.TopicDeleted, self._on_topic_deleted)
@@ -89,6 +89,7 @@ class Groups:
         trace.subscribe(facts.Phase, self._on_phase)
         trace.subscribe(facts.BrokerRegistration, self._on_registration)
         trace.subscribe(facts.FaultStarted, self._on_fault)
+        self._standstills = Standstills(trace, self._on_standstill)
 
     # What the coordinator hears.
 
@@ -345,12 +346,13 @@ class Groups:
 
     # What the hosts do.
 
-    def _on_paused(self, _s: int, _t: int, node: str, fact: facts.HostPaused) -> None:
+    def _on_standstill(self, node: str, begin: int, end: int) -> None:
         for (where, _), tenure in self._tenures.items():
             if where == node:
-                tenure.paused_us += fact.duration_us
-        for key in [key for key in self._deposed if key[1] == node]:
-            self._deposed[key] += fact.duration_us
+                tenure.paused_us += end - max(begin, tenure.since_us)
+        for key, at in self._deposed.items():
+            if key[1] == node:
+                self._deposed[key] = at + end - max(begin, at)
 
     def _on_started(self, _s: int, _t: int, node: str, _fact: facts.HostStarted) -> None:
         for key in [key for key in self._deposed if key[1] == node]:

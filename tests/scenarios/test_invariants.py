@@ -683,6 +683,20 @@ STORIES: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
         [_later(14), _group("CompletingRebalance", 2, "m1", "m2", "m3")],
         [_later(14.1), _group("CompletingRebalance", 2, "m1", "m2", "m3")],
     ),
+    "long-rebalance the coordinator's disk was stalled": (
+        [*ALONE, _asks("JoinGroup", "m2", -1), _group("PreparingRebalance", 1, "m1", "m2"),
+         ("world", facts.FaultStarted("disk-stall", "broker-1+broker-2")), _later(5),
+         ("world", facts.FaultEnded("disk-stall", "broker-1+broker-2"))],
+        [_later(14), _group("CompletingRebalance", 2, "m1", "m2")],
+        [_later(14.1), _group("CompletingRebalance", 2, "m1", "m2")],
+    ),
+    "long-rebalance the disk of another broker was stalled": (
+        [*ALONE, _asks("JoinGroup", "m2", -1), _group("PreparingRebalance", 1, "m1", "m2"),
+         ("world", facts.FaultStarted("disk-stall", "broker-2")), _later(5),
+         ("world", facts.FaultEnded("disk-stall", "broker-2"))],
+        [_later(9), _group("CompletingRebalance", 2, "m1", "m2")],
+        [_later(9.1), _group("CompletingRebalance", 2, "m1", "m2")],
+    ),
     "needless-eviction a member that is heard": (
         [*ALONE, _later(4), _asks("Heartbeat")],
         [_later(6), _group("PreparingRebalance", 1)],

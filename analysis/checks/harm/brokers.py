@@ -232,7 +232,7 @@ STALE_SERVICE = offending(
 
 STALE_COORDINATOR = offending(
     # A broker gets a member's request more than a second after its own replica of the group's
-    # partition became a follower; its pauses since then do not count. It may serve again once it
+    # partition became a follower; standstills since then do not count. It may serve again once it
     # leads, has loaded the partition, or has started anew. (judging/groups.py)
     """
     WITH followed AS (
@@ -252,7 +252,7 @@ STALE_COORDINATOR = offending(
         WHERE loaded
         UNION ALL
         SELECT run, node, partition, hosts.seq, hosts.t_us, what, duration_us, NULL
-        FROM (SELECT run, node, seq, t_us, 'pause' AS what, duration_us FROM HostPaused
+        FROM (SELECT run, node, seq, t_us, 'pause' AS what, duration_us FROM standstills
               UNION ALL
               SELECT run, node, seq, t_us, 'serves again', 0L FROM HostStarted) AS hosts
         JOIN (SELECT DISTINCT run, node, partition FROM followed) USING (run, node)

@@ -1,4 +1,4 @@
-"""When a host could not work or be reached as usual, as a view.
+"""When a host could not work or be reached as usual, and when it stood still, as views.
 
 The faults and times are those of ``scenarios/judging/harm/truth/disturbances.py``, which says why.
 """
@@ -54,10 +54,27 @@ DISTURBANCES = f"""
                 WINDOW one AS (PARTITION BY run, host, what ORDER BY seq)))
     WHERE opens = 1 AND depth = 1"""
 
+STANDSTILLS = """
+    -- The times for which a host did nothing, paused or with a stalled disk, each at the row that
+    -- tells of its length (scenarios/judging/harm/truth/standstills.py).
+    SELECT run, node, seq, t_us, duration_us FROM HostPaused
+    UNION ALL
+    SELECT run, host, seq, t_us, t_us - begun_us
+    FROM (SELECT *, last(IF(opens = 1 AND depth = 1, t_us, NULL), true) OVER one AS begun_us
+          FROM (SELECT *, sum(opens) OVER one AS depth
+                FROM (SELECT run, explode(split(target, '[+|]')) AS host, seq, t_us, 1 AS opens
+                      FROM FaultStarted WHERE fault = 'disk-stall'
+                      UNION ALL
+                      SELECT run, explode(split(target, '[+|]')), seq, t_us, -1
+                      FROM FaultEnded WHERE fault = 'disk-stall')
+                WINDOW one AS (PARTITION BY run, host ORDER BY seq))
+          WINDOW one AS (PARTITION BY run, host ORDER BY seq))
+    WHERE opens = -1 AND depth = 0"""
+
 SERVERS = """
     -- The hosts that are no client's.
     SELECT DISTINCT run, node AS host FROM HostStarted
     WHERE NOT node RLIKE '^(producer|consumer|processor|admin)-'"""
 
-VIEWS = {"disturbances": DISTURBANCES, "servers": SERVERS}
-"""Views for the checks of waits, by name."""
+VIEWS = {"disturbances": DISTURBANCES, "standstills": STANDSTILLS, "servers": SERVERS}
+"""Views for the checks of waits and of groups, by name."""

@@ -46,7 +46,7 @@ GROUP_ROWS = """
             FROM places
             JOIN (SELECT run, node, seq, t_us, 'gone' AS what, 0L AS paused_us FROM HostStopped
                   UNION ALL
-                  SELECT run, node, seq, t_us, 'pause', duration_us FROM HostPaused) AS hosts
+                  SELECT run, node, seq, t_us, 'pause', duration_us FROM standstills) AS hosts
                 USING (run, node)
             UNION ALL
             SELECT run, places.node, group, phases.seq, phases.t_us, 'end', NULL, 0L

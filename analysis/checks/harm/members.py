@@ -189,7 +189,7 @@ _REPEATED = """
     LEFT ANTI JOIN HighWatermark AS passed ON late.run = passed.run AND late.node = passed.node
         AND late.topic_id = passed.topic_id AND late.partition = passed.partition
         AND passed.seq > at_seq AND passed.t_us < timed_out_us AND passed.high_watermark >= end
-    LEFT JOIN HostPaused AS pauses ON late.run = pauses.run AND late.node = pauses.node
+    LEFT JOIN standstills AS pauses ON late.run = pauses.run AND late.node = pauses.node
         AND pauses.seq > at_seq AND pauses.seq < next_seq
     GROUP BY late.run, group, member_id, next_seq, next_t_us, at_seq, timed_out_us
     HAVING next_t_us - timed_out_us BETWEEN 500000
@@ -230,7 +230,7 @@ _EXPLAINED = """
     LEFT ANTI JOIN HighWatermark AS passed ON late.run = passed.run AND late.node = passed.node
         AND late.offsets_id = passed.topic_id AND late.home = passed.partition
         AND passed.seq > at_seq AND passed.t_us < timed_out_us AND passed.high_watermark >= late.end
-    LEFT JOIN HostPaused AS pauses ON late.run = pauses.run AND late.node = pauses.node
+    LEFT JOIN standstills AS pauses ON late.run = pauses.run AND late.node = pauses.node
         AND pauses.seq > at_seq AND pauses.seq < late.seq
     GROUP BY late.run, late.seq, late.t_us, at_seq, timed_out_us
     HAVING late.t_us - timed_out_us BETWEEN 0 AND 1000000 + coalesce(sum(pauses.duration_us), 0)"""

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafkasim.model import facts
+from kafkasim.scenarios.judging.harm.truth.standstills import Standstills
 from kafkasim.scenarios.judging.invariants.traced import TracedCluster
 
 RETRY_US = 500_000
@@ -51,8 +52,8 @@ class Removals:
         trace.subscribe(facts.TopicCreated, self._on_topic)
         trace.subscribe(facts.MemberRequest, self._on_request)
         trace.subscribe(facts.GroupState, self._on_state)
-        trace.subscribe(facts.HostPaused, self._on_paused)
         trace.subscribe(facts.HostStopped, self._on_stopped)
+        self._standstills = Standstills(trace, self._on_standstill)
 
     def repeats(self, node: str, group: str, member_id: str, t: int) -> bool:
         """Return whether the removal of a member now follows one whose write timed out."""
@@ -112,10 +113,10 @@ class Removals:
             or not 0 <= removal.end <= fact.high_watermark
         ]
 
-    def _on_paused(self, _s: int, _t: int, node: str, fact: facts.HostPaused) -> None:
+    def _on_standstill(self, node: str, begin: int, end: int) -> None:
         for removal in self._removed:
             if removal.place[0] == node:
-                removal.paused_us += fact.duration_us
+                removal.paused_us += end - max(begin, removal.at_us)
 
     def _on_stopped(self, _s: int, _t: int, node: str, _fact: facts.HostStopped) -> None:
         tables: tuple[dict[Any, Any], ...] = (self._members, self._left)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.harm.truth.removals import SLACK_US
+from kafkasim.scenarios.judging.harm.truth.standstills import Standstills
 from kafkasim.scenarios.judging.invariants.traced import TracedCluster
 
 TIMED_OUT = "REQUEST_TIMED_OUT"
@@ -54,9 +55,9 @@ class Reverts:
         trace.subscribe(facts.MemberRequest, self._on_request)
         trace.subscribe(facts.GroupState, self._on_state)
         trace.subscribe(facts.MemberIdReverted, self._on_reverted)
-        trace.subscribe(facts.HostPaused, self._on_paused)
         trace.subscribe(facts.HostStopped, self._on_stopped)
         trace.subscribe(facts.FaultStarted, self._on_fault)
+        self._standstills = Standstills(trace, self._on_standstill)
 
     def explain(self, node: str, fact: facts.GroupState, member_id: str, t: int) -> bool:
         """Return whether a member is gone now because its old id is back, which is a member."""
@@ -114,10 +115,10 @@ class Reverts:
             or not 0 <= each.end <= fact.high_watermark
         ]
 
-    def _on_paused(self, _s: int, _t: int, node: str, fact: facts.HostPaused) -> None:
+    def _on_standstill(self, node: str, begin: int, end: int) -> None:
         for each in self._returns:
             if each.place[0] == node:
-                each.paused_us += fact.duration_us
+                each.paused_us += end - max(begin, each.at_us)
 
     def _on_stopped(self, _s: int, _t: int, node: str, _fact: facts.HostStopped) -> None:
         self._returns = [each for each in self._returns if each.place[0] != node]
