@@ -43,10 +43,11 @@ from kafkasim.scenarios.judging.transactions.judge import Transactions
 from kafkasim.scenarios.judging.transactions.liveness.controllers.leaderless import Leaderless
 from kafkasim.scenarios.judging.transactions.liveness.controllers.lost_voters import LostVoters
 from kafkasim.scenarios.judging.transactions.liveness.controllers.registrations import Registrations
-from kafkasim.scenarios.judging.transactions.liveness.downgrade import Downgrades
 from kafkasim.scenarios.judging.transactions.liveness.forgotten_sequences import ForgottenSequences
+from kafkasim.scenarios.judging.transactions.liveness.groups.downgrade import Downgrades
+from kafkasim.scenarios.judging.transactions.liveness.groups.static_leader import StaticLeaders
+from kafkasim.scenarios.judging.transactions.liveness.groups.unwatched import UnwatchedMembers
 from kafkasim.scenarios.judging.transactions.liveness.standstill import Standstill
-from kafkasim.scenarios.judging.transactions.liveness.static_leader import StaticLeaders
 from kafkasim.scenarios.judging.transactions.liveness.under_way import UnderWay
 from kafkasim.scenarios.judging.verdict import Evidence, Result, judge
 from kafkasim.scenarios.language.tables import Scenario
@@ -264,7 +265,8 @@ class ScenarioRun:
     def _waits(self) -> tuple[Waits, ...]:
         """Return the judges that know why a line of a stalled run stays missing."""
         clients = self.cluster.clients
-        registrations = Registrations(self.trace, self.faults.broker_limits.registration_us)
+        limits, group_key = self.faults.broker_limits, self.invariants.cluster.group_key
+        registrations = Registrations(self.trace, limits.registration_us)
         return (
             Standstill(self.trace, self.invariants.losses, self.progress.positions),
             Leaderless(
@@ -272,9 +274,8 @@ class ScenarioRun:
             ),
             StaticLeaders(self.trace, self._tells_static_leader),
             Downgrades(self.trace),
-            ForgottenSequences(
-                self.trace, self.faults.broker_limits.producer_us, self.progress.positions
-            ),
+            UnwatchedMembers(self.trace, group_key, limits.commit_timeout_us),
+            ForgottenSequences(self.trace, limits.producer_us, self.progress.positions),
             LostVoters(self.trace, self.cluster.hosts, registrations),
             registrations,
         )

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.source import FactSource
-from kafkasim.scenarios.judging.transactions.liveness.static_leader import READS
+from kafkasim.scenarios.judging.transactions.liveness.groups.static_leader import READS
 
 FORGOTTEN = "downgrade-forgotten"
 

@@ -1,0 +1,1 @@
+"""Groups that wait for what their coordinators and members have forgotten."""
