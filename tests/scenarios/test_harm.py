@@ -244,6 +244,16 @@ STORIES: dict[str, tuple[list[Timed], list[Timed], list[Timed]]] = {
         WAITING,
         [(6, "world", END)], [(7, "world", END)],
     ),
+    "HWSTALL the leader's log is deleted": (
+        WAITING,
+        [(6, "broker-1", facts.LogDeleted(T, P, 1)), (9, "world", END)],
+        [(9, "broker-1", facts.LogDeleted(T, P, 1)), (9, "world", END)],
+    ),
+    "HWSTALL another log is deleted": (
+        WAITING,
+        [(6, "broker-2", facts.LogDeleted(T, P, 1)), (6, "world", END)],
+        [(6, "broker-2", facts.LogDeleted(T, P, 1)), (9, "world", END)],
+    ),
     "HWSTALL a member that is paused": (
         WAITING,
         [paused(5.2, "broker-2"), (9, "broker-1", high_watermark(1))],

@@ -32,6 +32,9 @@ _MARKS = """
     SELECT run, topic_id, partition, seq, t_us, node, 'failed', NULL, NULL, NULL, NULL
     FROM ReplicaFailed
     UNION ALL
+    SELECT run, topic_id, partition, seq, t_us, node, 'deleted', NULL, NULL, NULL, NULL
+    FROM LogDeleted
+    UNION ALL
     SELECT run, topic_id, partition, ends.seq, ends.t_us, ends.node, what, NULL, NULL, NULL, NULL
     FROM (SELECT DISTINCT run, topic_id, partition FROM BecameLeader)
     JOIN (SELECT run, seq, t_us, node, 'end' AS what FROM Phase WHERE phase IN ('liveness', 'end')
@@ -80,11 +83,15 @@ STOOD = f"""
                        last(IF(what = 'proposed', struct(seq, leader_epoch AS epoch), NULL), true)
                            OVER before AS proposed,
                        last(IF(what = 'answered', seq, NULL), true) OVER before AS answered,
-                       last(IF(what = 'failed', seq, NULL), true) OVER before AS failed
+                       last(IF(what = 'failed', seq, NULL), true) OVER before AS failed,
+                       last(CASE WHEN what = 'leads' THEN true
+                                 WHEN what = 'deleted' AND node = leader.node THEN false END,
+                            true) OVER before AS has_log
                 FROM timed
                 WINDOW before AS (PARTITION BY run, topic_id, partition ORDER BY seq
                                   ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING))
-          WHERE what IN ('leads', 'moves', 'changed', 'proposed', 'end') AND throttled IS NULL
+          WHERE what IN ('leads', 'moves', 'changed', 'proposed', 'deleted', 'end')
+              AND has_log AND throttled IS NULL
               AND t_us - mark.t_us > {SLACK_US}
               AND state.epoch = led.epoch
               AND coalesce(failed, -1) <= coalesce(answered, -1)

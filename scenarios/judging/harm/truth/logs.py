@@ -57,7 +57,8 @@ class Follower:
 
 class Logs:
     """Follows one run; ``stood_still(leader, seq, now)`` is called for a high watermark that had
-    not moved for ``QUIET_US`` when it moves, and for all that have not by the end."""
+    not moved for ``QUIET_US`` when it moves, and for all that have not by the end or when the
+    leader's log is deleted."""
 
     def __init__(self, trace: FactSource, stood_still: Callable[[Leader, int, int], None]) -> None:
         self.leaders: dict[tuple[PartitionKey, str], Leader] = {}
@@ -70,6 +71,7 @@ class Logs:
         trace.subscribe(facts.Appended, self._on_appended)
         trace.subscribe(facts.Replicated, self._on_replicated)
         trace.subscribe(facts.HighWatermark, self._on_high_watermark)
+        trace.subscribe(facts.LogDeleted, self._on_deleted)
         trace.subscribe(facts.Phase, self._on_phase)
 
     def _on_leader(self, seq: int, t: int, node: str, fact: facts.BecameLeader) -> None:
@@ -130,6 +132,13 @@ class Logs:
         if known.above != leader.high_watermark and end > leader.high_watermark:
             known.above = leader.high_watermark
             known.ahead_us = t
+
+    def _on_deleted(self, seq: int, t: int, node: str, fact: facts.LogDeleted) -> None:
+        key = (fact.topic_id, fact.partition)
+        leader = self.leaders.pop((key, node), None)
+        if leader is not None and self.newest.get(key) is leader:
+            self._stood_still(leader, seq, t)
+            del self.newest[key]
 
     def _on_phase(self, seq: int, t: int, _node: str, fact: facts.Phase) -> None:
         if fact.phase in ("liveness", "end"):
