@@ -28,8 +28,8 @@ from kafkasim.scenarios.judging.source import (
     PartitionKey,
     final_leaders,
 )
-from kafkasim.scenarios.judging.transactions.given_again import GivenAgain, GivenBack
 from kafkasim.scenarios.judging.transactions.holes import Holes
+from kafkasim.scenarios.judging.transactions.known.given_again import GivenAgain, GivenBack
 
 FROM_RECORDS = ("lost-write", "unseen", "inconsistent-offsets", "nonmonotonic-send")
 """Anomalies that a loss in the partition itself explains, at the lost offsets and at no others.

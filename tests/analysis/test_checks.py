@@ -63,6 +63,7 @@ from tests.analysis.story_cases import SPEC, STORY_CASES
 from tests.scenarios.transaction_cases import (
     BACK,
     EXCUSES,
+    LATE_ENDS,
     ORDER_SENT,
     RESTING,
     STORIES,
@@ -250,6 +251,10 @@ CASES: dict[str, tuple[Case, dict[str, int]]] = {
     **{
         f"transactions: {name}": (rows, dict.fromkeys(expected, 1))
         for name, (rows, expected) in (STORIES | RESTING | BACK).items()
+    },
+    **{
+        f"transactions: {name}": (passing(rows), expected)
+        for name, (rows, expected) in LATE_ENDS.items()
     },
 }  # fmt: skip
 

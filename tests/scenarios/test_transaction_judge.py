@@ -6,15 +6,16 @@ import pytest
 
 from kafkasim.scenarios.judging.delivery import Delivery
 from kafkasim.scenarios.judging.source import Loss
-from kafkasim.scenarios.judging.transactions.given_again import GivenBack
 from kafkasim.scenarios.judging.transactions.holes import Holes
 from kafkasim.scenarios.judging.transactions.judge import Transactions
+from kafkasim.scenarios.judging.transactions.known.given_again import GivenBack
 from kafkasim.scenarios.language.vocabulary import ANOMALIES
 from tests.scenarios.fact_makers import FakeTrace
 from tests.scenarios.transaction_cases import (
     ATTEMPTS,
     BACK,
     EXCUSES,
+    LATE_ENDS,
     RESTING,
     STORIES,
     Rows,
@@ -36,9 +37,9 @@ def judge(rows: Rows, *lost: tuple[tuple[str, int], Loss]) -> dict[str, int]:
     return {found.name: found.count for found in judged.finish() if not found.expected}
 
 
-@pytest.mark.parametrize("name", [*STORIES, *ATTEMPTS, *RESTING])
+@pytest.mark.parametrize("name", [*STORIES, *ATTEMPTS, *RESTING, *LATE_ENDS])
 def test_a_story_shows_its_anomalies(name: str) -> None:
-    rows, expected = (STORIES | ATTEMPTS | RESTING)[name]
+    rows, expected = (STORIES | ATTEMPTS | RESTING | LATE_ENDS)[name]
     assert judge(rows) == {name: n for name, n in expected.items() if name not in OTHERS}
 
 

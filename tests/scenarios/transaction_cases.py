@@ -420,6 +420,47 @@ BACK: dict[str, tuple[Rows, dict[str, int]]] = {
 and of transactions."""
 
 
+def late_end(
+    took: float,
+    *between: tuple[str, Any],
+    commit: bool = True,
+    epoch: int = 0,
+    then: int = 100,
+) -> Rows:
+    """A transaction is ended before it asks for that, by what an earlier one may have asked twice.
+
+    The earlier one has its answer after ``took`` seconds; a request may take 2 s. The end is a
+    commit, and a record is read ``then``, or an abort, and the transaction goes on to commit.
+    """
+    limit = ("producer-1", facts.TimeLimit("request.timeout.ms", 2_000_000))
+    finish = [*polled(then - 100, then), *ending(False, 1), *ended("aborted", 1)]
+    if not commit:
+        finish = [*ending(True, 1), *decided(epoch=epoch), *ended("committed", 1)]
+    return [
+        *TOPICS, *READER, limit, *begun(), *ending(commit), *decided(commit), ("world", took),
+        *ended("committed" if commit else "aborted"),
+        *begun(1, epoch), *sent(100, 101, number=1), *appended(0, 100, 101, epoch=epoch), *between,
+        *decided(commit, epoch), *marker(2, commit, epoch), *finish,
+        *final((0, (100, 101), 7), (2, (), 7)),
+    ]  # fmt: skip
+
+
+TOO_EARLY = {"aborted-read": 1, "torn-transaction": 1}
+LATE_ENDS: dict[str, tuple[Rows, dict[str, int]]] = {
+    # story: rows, and what is not explained
+    "late end: an earlier commit comes again": (late_end(2), {}),
+    "late end: an earlier abort comes again": (late_end(2, commit=False), {}),
+    "no late end: it was answered in time": (late_end(1.9), TOO_EARLY),
+    "no late end: an abort was answered in time": (
+        late_end(1.9, commit=False), {"torn-transaction": 1}),
+    "no late end: this transaction has an epoch of its own": (late_end(2, epoch=1), TOO_EARLY),
+    "no late end: it asked for the commit itself": (late_end(2, *ending(True, 1)), TOO_EARLY),
+    "no late end: a record is read before it": (
+        late_end(2, *polled(0, 100), then=101), {"aborted-read": 1}),
+}  # fmt: skip
+"""Stories of a transaction that the coordinator ends before its producer asks for it."""
+
+
 def excused(story: str) -> Rows:
     """A story of :data:`EXCUSES`, with the coordinators' topics."""
     return [*COORDINATORS, *(STORIES | RESTING)[story][0]]

@@ -6,7 +6,7 @@ GIVEN_BACK_RECORDS = """
     -- Records of a transaction whose batch has the sequences that an aborted transaction's batch
     -- gave back: that one is in the log, and failed late, while its transaction was ending. The
     -- last batch of their sequence has as many records, and is of that aborted transaction.
-    -- (scenarios/judging/transactions/given_again.py:GivenBack; model/KAFKA.md, 4.4)
+    -- (scenarios/judging/transactions/known/given_again.py:GivenBack; model/KAFKA.md, 4.4)
     SELECT DISTINCT run, topic_id, partition, begun, explode(record_ids) AS record_id
     FROM (SELECT run, topic_id, partition, now.begun AS begun, acked.seq, acked.record_ids,
                  producer_id, producer_epoch, base_sequence,

@@ -34,7 +34,7 @@ READS = offending(
     f"""
     SELECT run, topic_id, partition, seq, offset, record_id, group, {_MARKED} AS spots,
            IF(outcome = 'aborted' OR commit_asked IS NULL, 'aborted-read', 'precommitted-read')
-               AS name, story
+               AS name, story, late
     FROM (SELECT run, topic_id, partition, seq, offset, record_id, group,
                  max_by(begun, appended) AS begun
           FROM polled_records
@@ -43,11 +43,11 @@ READS = offending(
                 FROM placed_records) USING (run, topic_id, partition, offset, record_id)
           WHERE appended < seq
           GROUP BY run, topic_id, partition, seq, offset, record_id, group)
-    JOIN transactions USING (run, begun) {DECIDER}
+    JOIN transactions USING (run, begun) {DECIDER} LEFT JOIN late_ends USING (run, begun)
     WHERE outcome = 'aborted' OR commit_asked IS NULL OR coalesce(decided, 1L << 62) >= seq""",
     "name",
     "'group %s got record %d at offset %d of %s', group, record_id, offset, story",
-    place=about("offset", spots="spots"),
+    place=about("offset", spots="spots", excused="IF(late < seq, 'late-end', '')"),
 )
 
 HANGING = offending(
@@ -67,6 +67,7 @@ _FATES = ("committed", "aborted", "open")
 TORN = offending(
     # Some records or offsets of a transaction are readable and others are not.
     f"""
+    SELECT torn.*, late FROM (
     SELECT run, topic_id, partition, seq, story, spots, false AS back FROM (
         SELECT run, transactions.begun AS seq, outcome,
                IF(outcome = 'aborted' AND aborted IS NULL, committed, aborted) AS first,
@@ -123,10 +124,15 @@ TORN = offending(
         USING (run, transactional_id) {DECIDER} {HOME}
     WHERE outcome = 'committed' AND coalesce(highest, -1) < wanted
         AND NOT coalesce(filter(told, one -> one.seq > commit_asked).state
-                         = array('PrepareCommit'), false)""",
+                         = array('PrepareCommit'), false)) AS torn
+    LEFT JOIN late_ends ON torn.run = late_ends.run AND torn.seq = begun""",
     "'torn-transaction'",
     "'%s', story",
-    place=about(shown=AT_END, spots="spots", excused=GIVEN_BACK),
+    place=about(
+        shown=AT_END,
+        spots="spots",
+        excused=f"IF(late IS NULL OR coalesce(back, false), {GIVEN_BACK}, 'late-end')",
+    ),
 )
 
 ZOMBIE = offending(

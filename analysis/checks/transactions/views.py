@@ -120,9 +120,52 @@ FINAL_FATES = """
           FROM placed_records GROUP BY run, topic_id, partition, offset, record_id)
         USING (run, topic_id, partition, offset, record_id)"""
 
+LATE_ENDS = """
+    -- Transactions that an earlier request of their producer ended, and the row: nobody had asked
+    -- for that decision in this one, but in an earlier one of the same producer id and epoch, and
+    -- its answer took longer than a request may, so it was asked for again.
+    -- (scenarios/judging/transactions/known/late_ends.py)
+    WITH asked AS (
+        SELECT run, node, begun, max(producer_id) AS producer_id,
+               max(producer_epoch) AS producer_epoch, max(IF(what = 'ended', seq, NULL)) AS ended,
+               max(IF(what = 'ended', t_us, NULL)) AS ended_us,
+               map('PrepareCommit', min(IF(what = 'commit', struct(seq, t_us), NULL)),
+                   'PrepareAbort', min(IF(what = 'abort', struct(seq, t_us), NULL))) AS for
+        FROM (SELECT *, last_value(IF(what = 'begun', seq, NULL), true) OVER (
+                  PARTITION BY run, node, transactional_id ORDER BY seq) AS begun
+              FROM (SELECT run, node, transactional_id, seq, t_us, 'begun' AS what, producer_id,
+                           producer_epoch FROM TransactionBegun
+                    UNION ALL
+                    SELECT run, node, transactional_id, seq, t_us,
+                           IF(committing, 'commit', 'abort'), NULL, NULL FROM TransactionEnding
+                    UNION ALL
+                    SELECT run, node, transactional_id, seq, t_us, 'ended', NULL, NULL
+                    FROM TransactionEnded))
+        GROUP BY run, node, begun),
+    repeated AS (
+        SELECT run, producer_id, producer_epoch, state, min(ended) AS since
+        FROM (SELECT *, explode(for) AS (state, first) FROM asked)
+        JOIN (SELECT run, node, min(limit_us) AS timeout_us FROM TimeLimit
+              WHERE config = 'request.timeout.ms' GROUP BY run, node) USING (run, node)
+        WHERE ended_us - first.t_us >= timeout_us
+        GROUP BY run, producer_id, producer_epoch, state)
+    SELECT run, open.begun AS begun, min(seq) AS late
+    FROM (SELECT run, producer_id, decided.producer_epoch AS producer_epoch, decided.seq AS seq,
+                 state, max_by(struct(begun, asked.producer_epoch AS epoch, for), begun) AS open
+          FROM (SELECT run, producer_id, producer_epoch, seq, state FROM TransactionState
+                WHERE reason = 'end' AND before = 'Ongoing') AS decided
+          JOIN asked USING (run, producer_id)
+          WHERE begun < decided.seq
+          GROUP BY run, producer_id, decided.producer_epoch, decided.seq, state)
+    JOIN repeated USING (run, producer_id, producer_epoch, state)
+    WHERE since < seq AND open.epoch = producer_epoch
+        AND coalesce(open.for[state].seq, 1L << 62) > seq
+    GROUP BY run, open.begun"""
+
 VIEWS = {
     "transaction_rows": TRANSACTION_ROWS,
     "transactions": TRANSACTIONS,
+    "late_ends": LATE_ENDS,
     "placed_records": PLACED_RECORDS,
     "final_states": FINAL_STATES,
     "final_fates": FINAL_FATES,

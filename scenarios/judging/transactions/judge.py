@@ -15,8 +15,9 @@ from kafkasim.model import facts
 from kafkasim.scenarios.judging.delivery import Anomaly
 from kafkasim.scenarios.judging.source import FactSource, Losses, PartitionKey
 from kafkasim.scenarios.judging.transactions.footing import END, Footing, Spot
-from kafkasim.scenarios.judging.transactions.given_again import GivenBack
 from kafkasim.scenarios.judging.transactions.holes import Holes
+from kafkasim.scenarios.judging.transactions.known.given_again import GivenBack
+from kafkasim.scenarios.judging.transactions.known.late_ends import LateEnds
 from kafkasim.scenarios.judging.transactions.ledger import NEVER, Ledger, Transaction
 from kafkasim.scenarios.judging.transactions.outputs import Outputs
 from kafkasim.scenarios.judging.transactions.placed import ABORTED, COMMITTED, OPEN, Placed
@@ -68,6 +69,7 @@ class Transactions:
         self._holes = holes
         self._footing = Footing(trace, losses)
         self._given_back = given_back
+        self._late_ends = LateEnds(trace)
         self._ledger = Ledger(trace)
         self._placed = Placed(trace, self._ledger, holes)
         self._outputs = Outputs(trace, self._ledger, self._footing, self._given_back)
@@ -188,6 +190,7 @@ class Transactions:
                 read.group,
                 read.seq,
                 self._behind(transaction, [(read.key, read.offset, read.record_id)], read.seq),
+                self._late_ends.excuse(transaction.begun, read.seq),
             )
 
     def _judge_owners(self) -> None:
@@ -261,6 +264,7 @@ class Transactions:
         held: dict[tuple[PartitionKey, int], None],
     ) -> None:
         """Find a transaction of which a part is readable and a part is not."""
+        late = self._late_ends.excuse(transaction.begun)
         if transaction.outcome == "committed":
             for key, record_id in transaction.records:
                 leader = self._placed.leaders.get(key)
@@ -272,7 +276,7 @@ class Transactions:
                     continue
                 spots = [Spot(key, at, at + 1, row) for at, row in places]
                 spots.append(self._epoch_given(transaction, transaction))
-                why = self._given_back.excuse(key, record_id, transaction.begun)
+                why = self._given_back.excuse(key, record_id, transaction.begun) or late
                 self._note("torn-transaction", key, detail, -1, record_id, spots=spots, why=why)
             completing = self._is_completing(transaction)
             for place, offset in transaction.offsets.items():
@@ -284,22 +288,22 @@ class Transactions:
                         self._footing.of_group(group, transaction.begun),
                         self._footing.of_id(transaction.transactional_id, transaction.begun),
                     ]
-                    self._note("torn-transaction", ("", -1), detail, -1, -1, group, spots=spots)
+                    self._note(
+                        "torn-transaction", ("", -1), detail, -1, -1, group, spots=spots, why=late
+                    )
         parts = [COMMITTED, ABORTED] if transaction.outcome != "committed" else [ABORTED]
         spots = self._behind(transaction, fate.values())
         if all(part in fate for part in parts):
             key, offset, record_id = fate[ABORTED]
             detail = f"{transaction.name}: record {record_id} at offset {offset} is aborted"
             others = "others are committed" if COMMITTED in fate else "it had committed"
-            self._note(
-                "torn-transaction", key, f"{detail}, {others}", offset, record_id, spots=spots
-            )
+            detail = f"{detail}, {others}"
+            self._note("torn-transaction", key, detail, offset, record_id, spots=spots, why=late)
         elif transaction.outcome == "aborted" and COMMITTED in fate:
             key, offset, record_id = fate[COMMITTED]
             detail = f"{transaction.name} aborted, but record {record_id} at offset {offset} is"
-            self._note(
-                "torn-transaction", key, f"{detail} committed", offset, record_id, spots=spots
-            )
+            detail += " committed"
+            self._note("torn-transaction", key, detail, offset, record_id, spots=spots, why=late)
 
     def _behind(
         self,

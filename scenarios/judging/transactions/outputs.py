@@ -17,7 +17,7 @@ from kafkasim.model import facts
 from kafkasim.scenarios.judging.invariants.traced import coordinator_partition
 from kafkasim.scenarios.judging.source import FactSource, PartitionKey
 from kafkasim.scenarios.judging.transactions.footing import END, Footing, Spot
-from kafkasim.scenarios.judging.transactions.given_again import GivenBack
+from kafkasim.scenarios.judging.transactions.known.given_again import GivenBack
 from kafkasim.scenarios.judging.transactions.ledger import Ledger
 
 Finding = tuple[str, PartitionKey, str, int, int, str, list[Spot], str]

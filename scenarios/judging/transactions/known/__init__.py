@@ -1,0 +1,1 @@
+"""What Kafka itself can do to transactions, though nothing was lost."""
