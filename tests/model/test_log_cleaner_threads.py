@@ -96,7 +96,7 @@ def test_a_truncation_aborts_the_cleaning_and_lowers_the_checkpoint() -> None:
         append(log, ("a", number))
     node.out.clear()
     run_timer(node, 2)
-    node.partition.truncate_to(5)
+    node.partition.truncate_to(5, 0)
     assert directory.cleaner_points == {TP: 4}
     cleaned = [each for each in node.out if isinstance(each, Flush)]
     assert cleaned, node.out

@@ -115,9 +115,9 @@ def test_a_truncation_below_the_recovery_point_is_checkpointed_before_the_log_gr
         trio.produce(1, value)
     node = trio.nodes[1]
     node.partition.log.flushed(3)
-    node.partition.truncate_to(3)
+    node.partition.truncate_to(3, 0)
     assert [e for e in node.out if isinstance(e, Barrier)] == []
-    node.partition.truncate_to(1)
+    node.partition.truncate_to(1, 0)
     barriers = [effect.files for effect in node.out if isinstance(effect, Barrier)]
     assert barriers[-1] == (RECOVERY_POINT_CHECKPOINT,)
     assert OffsetCheckpoint(node.files, RECOVERY_POINT_CHECKPOINT).read() == {TP: 1}

@@ -215,21 +215,39 @@ def test_a_log_that_knew_nobody_reads_no_producer_again_when_it_is_truncated(
     log: UnifiedLog,
 ) -> None:
     """Its producers had expired, and a marker was cut off: this producer's transaction is open
-    again, and the last stable offset is behind it. A log that has any producer, or is not
-    truncated, or too early, has no such reason."""
+    again, and the last stable offset is behind it. What was written since, or a log that forgot
+    too early, has no such reason."""
 
-    def broken(latest_ms: int, truncated: bool) -> bool:
+    def broken(latest_ms: int, forgotten: int) -> bool:
         rows: list[str] = []
         cluster: Any = SimpleNamespace(violated=lambda *row: rows.append(row[0]))
-        check_producer_state(cluster, 1, 1, "broker-1", ("t", 0), log, latest_ms, truncated)
+        check_producer_state(cluster, 1, 1, "broker-1", ("t", 0), log, latest_ms, forgotten)
         return bool(rows)
 
     log.producers.expiration_ms = 5000
-    kept = log.producers.entries.pop(3)
     log.producers.entries.clear()
     log.transactions.first_unstable_offset = 1 << 60
-    assert [broken(4999, True), broken(1 << 60, True), broken(1 << 60, False)] == [
-        True, False, True,
-    ]  # fmt: skip
-    log.producers.entries[3] = kept
-    assert broken(1 << 60, True)
+    end, last = log.log_end_offset, 4  # the last batch of producer 2
+    told = [broken(4999, end), broken(1 << 60, end), broken(1 << 60, last), broken(1 << 60, 0)]
+    assert told == [True, False, True, True]
+
+
+@pytest.mark.parametrize("knows", [True, False])
+def test_what_a_log_forgot_when_it_was_truncated_may_be_missing_later(
+    log: UnifiedLog, knows: bool
+) -> None:
+    """Producers that write then are in its state again, and the others are not."""
+    trace = FakeTrace()
+    invariants = Invariants(trace, lambda *_: log, lambda *_: "", lambda _: False, LIMITS)
+    log.producers.expiration_ms = 5000
+    kept = dict(log.producers.entries)
+    assert len(kept) > 1
+    later = {3: kept[3]}
+    log.producers.entries.clear()
+    log.producers.entries.update(later if knows else {})
+    log.transactions.first_unstable_offset = 1 << 60
+    trace.record([("broker-1", REBUILT[0])], t_us=10_000_000)
+    before = len(invariants.violations)
+    log.producers.entries.update(later)
+    trace.record([("broker-1", REBUILT[1])], t_us=10_000_000)
+    assert (len(invariants.violations) > before) == knows

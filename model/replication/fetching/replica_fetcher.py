@@ -278,5 +278,6 @@ class ReplicaFetcher:
         if high_watermark is not None:
             partition.follow_offsets(high_watermark, answer.log_start_offset, now)
         log = partition.log
-        partition.truncate_to(rules.truncation_offset(log, *diverging_epoch, state.fetch_offset))
+        end = rules.truncation_offset(log, *diverging_epoch, state.fetch_offset)
+        partition.truncate_to(end, now)
         self.states.move(state, log.log_end_offset, log.epochs.latest_epoch)

@@ -135,7 +135,7 @@ class Truncation:
     def _cut(self, state: FetchState, offset: int, complete: bool, now: int) -> None:
         partition = state.partition
         try:
-            partition.truncate_to(offset)
+            partition.truncate_to(offset, now)
         except DiskError as error:
             self._thread.fail_disk(state, error, now)
             return
@@ -178,7 +178,7 @@ class Truncation:
                 if offset >= log.log_end_offset:
                     self.look_up(state, now, EARLIEST_TIMESTAMP)
                     return
-                partition.truncate_to(offset)
+                partition.truncate_to(offset, now)
             elif offset > log.log_end_offset:
                 partition.truncate_fully(offset)
         except DiskError as error:

@@ -332,10 +332,11 @@ class Partition:
 
     # -------------------------------------------------------------------------------- truncation
 
-    def truncate_to(self, offset: int) -> None:
+    def truncate_to(self, offset: int, now: int) -> None:
         """Truncate the log to ``offset``; at or above the log end only the epoch cache shrinks."""
-        log = self.log
-        before = truncate_log(log, self._context.recovery_points, log.truncate_to, offset)
+        log, wall_ms = self.log, self._context.host.wall_ms(now)
+        kept = self._context.recovery_points
+        before = truncate_log(log, kept, lambda end: log.truncate_to(end, wall_ms), offset)
         if log.log_end_offset < before:
             self._tell_truncated(before, log.log_end_offset)
 
@@ -345,9 +346,8 @@ class Partition:
         self._tell_truncated(truncate_log(self.log, kept, restart, offset), offset)
 
     def _tell_truncated(self, before: int, offset: int) -> None:
-        self._context.out.append(
-            Truncated(self.topic_id, self.tp.partition, self.leader_epoch, before, offset)
-        )
+        told = Truncated(self.topic_id, self.tp.partition, self.leader_epoch, before, offset)
+        self._context.out.append(told)
 
     # ------------------------------------------------------------------------------ fetch checks
 

@@ -56,17 +56,16 @@ def rebuild_producers(
 ) -> None:
     """Bring the producer state to the log end (UnifiedLog.rebuildProducerState).
 
-    The newest usable snapshot is loaded and the batches above it are replayed. A state that was
-    empty at or beyond the new end stays empty; nothing is replayed.
+    The newest usable snapshot is loaded, without producers that have expired, and the batches above
+    it are replayed; not if the state was empty at or beyond the new end (isEmptyBeforeTruncation).
     """
     end = local.log_end_offset
     was_empty = not producers.entries and producers.map_end_offset >= end
     producers.truncate_and_reload(log_start_offset, end, now_ms)
-    if was_empty and not producers.entries:
-        producers.map_end_offset = end
-    elif producers.map_end_offset < end:
+    if producers.map_end_offset < end and not was_empty:
         start = max(producers.map_end_offset, log_start_offset)
         producers.replay(local.batches_from(start), end)
+    producers.map_end_offset = end
 
 
 def _open_segments(local: LocalLog) -> list[Segment]:

@@ -257,15 +257,16 @@ def check_producer_state(
     key: tuple[str, int],
     log: Any,
     latest_ms: int,
-    truncated: bool = False,
+    forgotten: int = 0,
 ) -> None:
     """PIDSTATE: the log's state of each producer is what a replay of its batches gives.
 
     That is epoch, last sequence and open transaction. If all agree, so must the last stable offset.
     A transaction that began below the log start is not judged, nor a producer that the log may have
     forgotten (producer.id.expiration.ms) by ``latest_ms``, the latest wall clock of its broker.
-    A log that is ``truncated`` when it has forgotten all producers reads none again, so it may lack
-    one whose marker was cut off, and its last stable offset is behind that transaction
+    A log that is truncated when it has forgotten all producers reads none again. So it may lack one
+    with an open transaction, whose marker was cut off, if its last data is below ``forgotten``, the
+    end of the log then; its last stable offset is behind that transaction
     (UnifiedLog.rebuildProducerState, isEmptyBeforeTruncation).
     """
     replayed, lowest, highest = _replay(log)
@@ -276,7 +277,7 @@ def check_producer_state(
         given = _given(log, state, entries.get(producer))
         if held == given or held == _read_now(log, producer):
             continue
-        if _may_forget(log, latest_ms, held, state, truncated and not entries):
+        if _may_forget(log, latest_ms, held, state, forgotten):
             whole = whole and state.open < 0  # the last stable offset passes what was forgotten
         else:
             whole = False
@@ -339,16 +340,16 @@ def _may_forget(
     latest_ms: int,
     held: tuple[int, ...] | None,
     state: _Replay,
-    emptied: bool = False,
+    forgotten: int = 0,
 ) -> bool:
     """Return whether a log may have forgotten a producer, or all but its markers.
 
     It forgets whose last batch or marker is producer.id.expiration.ms old; if markers came after
     that, they alone tell of the producer, and its last data is as old. A producer with an open
     transaction is not forgotten (ProducerStateManager.isProducerExpired), unless its marker has
-    been cut off since and the log knew nobody then (``emptied``).
+    been cut off since and the log, which ended at ``forgotten``, knew nobody then.
     """
-    if state.open >= 0 and not emptied:
+    if state.open >= 0 and (state.last is None or state.last.base_offset >= forgotten):
         return False
     heard_ms = state.heard_ms
     if held == (state.epoch, -1, -1) and state.last is not None:

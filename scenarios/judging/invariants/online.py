@@ -58,6 +58,8 @@ class Invariants:
         self.cluster = TracedCluster(trace, view, excuse, allows_unclean)
         self._clocks = WallClocks(trace)
         self._jumps = JumpingAppends(trace, self._clocks)
+        self._forgotten: dict[tuple[str, PartitionKey], int] = {}
+        """By node and partition: where its log ended when it was truncated and knew no producer"""
         self._logs = Logs(self.cluster)
         Cleanings(self.cluster)
         self._metadata = Metadata(self.cluster)
@@ -117,5 +119,7 @@ class Invariants:
         if log is not None:
             key = (fact.topic_id, fact.partition)
             latest_ms = self._clocks.latest_ms(node, t_us)
-            cut = isinstance(fact, facts.Truncated)
-            check_producer_state(self.cluster, seq, t_us, node, key, log, latest_ms, cut)
+            if isinstance(fact, facts.Truncated) and not log.producers.entries:
+                self._forgotten[node, key] = log.log_end_offset
+            forgotten = self._forgotten.get((node, key), 0)
+            check_producer_state(self.cluster, seq, t_us, node, key, log, latest_ms, forgotten)
