@@ -16,7 +16,7 @@ broken protocol halts the process, as Kafka's fault handler does.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from kafkasim.model.config import BrokerConfig
@@ -77,8 +77,9 @@ class RaftClient:
 
     ``voters`` is node id to address; the client changes it in place when the voter set changes.
     ``observer`` makes the replica an observer even if its id is a voter's (a broker in one process
-    with a controller). ``kraft_version``: 1 if the voter set may change. ``on_role`` hears of every
-    role that the replica takes, on lane ``raft``, where a listener hears of leaders only.
+    with a controller). ``voter_directories``: where the voter set may change (kraft.version 1), the
+    directory ids of these first voters; None: it may not. ``on_role`` hears of every role that the
+    replica takes, on lane ``raft``, where a listener hears of leaders only.
     """
 
     def __init__(
@@ -93,9 +94,9 @@ class RaftClient:
         observer: bool = False,
         directory_id: str = "",
         on_role: Callable[[Role, int], None] | None = None,
-        kraft_version: int = 0,
+        voter_directories: Mapping[int, str] | None = None,
     ) -> None:
-        context = RaftContext(process, node_id, directory_id, config, rules, kraft_version)
+        context = RaftContext(process, node_id, directory_id, config, rules, voter_directories)
         self._context = context
         self._on_role = on_role
         self.log = log

@@ -5,6 +5,7 @@ Every part of the Raft client gets the same :class:`RaftContext`. It holds no st
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from kafkasim.model.config import BrokerConfig
@@ -28,6 +29,7 @@ class RaftContext:
         "process",
         "rules",
         "timers",
+        "voter_directories",
     )
 
     def __init__(
@@ -37,14 +39,15 @@ class RaftContext:
         directory_id: str,
         config: BrokerConfig,
         rules: RaftRules,
-        kraft_version: int = 0,
+        voter_directories: Mapping[int, str] | None = None,
     ) -> None:
         self.process = process
         self.out = process.out
         self.timers = process.timers
         self.node_id = node_id
         self.directory_id = directory_id  # "" where directories have no ids
-        self.kraft_version = kraft_version  # 0: the voters are those of the configuration
+        self.kraft_version = 0 if voter_directories is None else 1  # 1: the voters may change
+        self.voter_directories = voter_directories or {}  # of the first voters, by node id
         self.config = config
         self.rules = rules
         self.fetch_timeout_us = config.controller_quorum_fetch_timeout_ms * 1000

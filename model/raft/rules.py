@@ -93,6 +93,14 @@ class RaftRules:
         """
         return own_epoch_committed
 
+    def updates_fixed_voters(self) -> bool:
+        """Return whether a leader serves UpdateRaftVoter although the voters may not change.
+
+        4.1's keeps what it is told in memory, for a later kraft.version (KAFKA-16538); 4.0's
+        refuses it.
+        """
+        return False
+
     def high_watermark_completes_fetch(self) -> bool:
         """Return whether a higher high watermark answers a parked Fetch (KIP-1166).
 

@@ -52,8 +52,6 @@ class Cluster:
         self.duplicates: list[Host] = []
         self._topics: dict[str, str] = {}  # topic id -> name
         trace.subscribe(facts.TopicCreated, self._on_topic)
-        # A quorum with a standby is formatted with --initial-controllers, so that it may change.
-        self._kraft_version = 1 if cluster.standby_controllers else 0
         self._features = self.settings.formatted_features()
         self._directories: dict[str, tuple[Any, str]] = {}  # controller -> (disk, directory id)
         self._factories: dict[str, Callable[..., Any]] = {}
@@ -131,11 +129,24 @@ class Cluster:
         """Return the directory id that kafka-storage format writes on a disk, once for each."""
         disk, directory_id = self._directories.get(node, (None, ""))
         if disk is not files:
-            rng = self.world.streams.stream(node, "directory", directory_id)
-            text = base64.urlsafe_b64encode(rng.getrandbits(128).to_bytes(16, "big")).decode()
-            directory_id = text.rstrip("=")
+            directory_id = self._drawn(node, directory_id)
             self._directories[node] = (files, directory_id)
         return directory_id
+
+    def _drawn(self, node: str, before: str) -> str:
+        """Return the directory id of a disk of a node, after a disk with the id ``before``."""
+        rng = self.world.streams.stream(node, "directory", before)
+        text = base64.urlsafe_b64encode(rng.getrandbits(128).to_bytes(16, "big")).decode()
+        return text.rstrip("=")
+
+    def _voter_directories(self) -> dict[int, str] | None:
+        """Return the directory ids of the first voters if the voters may change.
+
+        A quorum with a standby is formatted with --initial-controllers, so that it may.
+        """
+        if not self.scenario.cluster.standby_controllers:
+            return None
+        return {voter: self._drawn(self.hosts[voter], "") for voter in self.first_voters}
 
     def _add_controller(self, number: int) -> Host:
         name, node_id = f"controller-{number}", controller_id(number, self.combined)
@@ -145,7 +156,7 @@ class Cluster:
             config, rules = self.settings.config(name), self.settings.rules(name)
             return told(config, Controller(
                 name, node_id, self.voters, config, rules, files, rng, now, self._features,
-                self._format(name, files), kraft_version=self._kraft_version,
+                self._format(name, files), voter_directories=self._voter_directories(),
             ))  # fmt: skip
 
         host = self.world.add_host(name, rack=rack or "rack-0")
@@ -201,7 +212,7 @@ class Cluster:
             return told(config, CombinedNode(
                 name, node_id, config, rack, self.voters, rules,
                 self.settings.broker_rules(name), files, rng, now, self._features,
-                self._format(name, files), self._kraft_version,
+                self._format(name, files), self._voter_directories(),
             ))  # fmt: skip
 
         return factory

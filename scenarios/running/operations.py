@@ -394,12 +394,12 @@ class Operations:
         return [(operation.node, answer.error, f"voter {voter}")]
 
     async def _remove_voter(self, port: ClientPort, operation: OperationTable) -> list[Outcome]:
-        """Remove a voter by its id and the directory id that the quorum has for it."""
+        """Remove a voter by its id and the directory id that the quorum has for it, if it has."""
         assert operation.node is not None, operation
         voter, directory_id, _ = self.cluster.voter(operation.node)
         quorum = await port.call("admin.describe_quorum")
         known = {replica.id: replica.directory_id for replica in quorum.voters}
-        directory_id = known.get(voter, directory_id)
+        directory_id = known.get(voter) or directory_id  # "" of a static quorum
         answer = await port.call("admin.remove_raft_voter", voter, directory_id)
         return [(operation.node, answer.error, f"voter {voter}")]
 

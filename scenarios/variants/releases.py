@@ -92,6 +92,10 @@ class Raft41(RaftRules):
         """Return True: followers learn at once what is committed (KIP-1166)."""
         return True
 
+    def updates_fixed_voters(self) -> bool:
+        """Return True: a leader notes the address and directory of a voter (KAFKA-16538)."""
+        return True
+
     def lost_candidate_backs_off(self, timed_out: bool) -> bool:
         """Return False: it waits for the rest of its election timeout.
 

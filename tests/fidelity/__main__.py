@@ -21,6 +21,7 @@ from tests.fidelity import (
     kafka_cleaner,
     kafka_consumer_groups,
     kafka_metrics,
+    kafka_quorum,
     kafka_server_assignors,
     kafka_settings,
 )
@@ -54,6 +55,7 @@ PARTS = {
     "defaults": Part(kafka_settings.VERSIONS, kafka_settings.ask),
     "consumer_groups": Part(kafka_consumer_groups.VERSIONS, kafka_consumer_groups.ask),
     "server_assignments": Part(kafka_server_assignors.VERSIONS, kafka_server_assignors.ask),
+    "quorum": Part(kafka_quorum.VERSIONS, kafka_quorum.ask),
     "metrics": Part(kafka_metrics.VERSIONS, kafka_metrics.ask),
     "assignments": Part(kafka_assignors.VERSIONS, kafka_assignors.ask),
     "cleaned": Part(kafka_cleaner.VERSIONS, kafka_cleaner.ask),

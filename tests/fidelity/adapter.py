@@ -13,7 +13,7 @@ from typing import Any
 from kafkasim.model import messages as m
 from kafkasim.model.errors import Errors
 from kafkasim.model.records import TopicPartition
-from tests.fidelity import quotas_on_wire, transactions_on_wire
+from tests.fidelity import quorum_on_wire, quotas_on_wire, transactions_on_wire
 from tests.fidelity.batches import decoded, encoded
 
 Body = dict[str, Any]
@@ -42,12 +42,11 @@ VERSIONS = {
     "DeleteRecords": 2,
     "UpdateFeatures": 1,
     "UnregisterBroker": 0,
-    "AddRaftVoter": 0,
-    "RemoveRaftVoter": 0,
     "ConsumerGroupHeartbeat": 1,
     "ConsumerGroupDescribe": 0,
     **transactions_on_wire.VERSIONS,
     **quotas_on_wire.VERSIONS,
+    **quorum_on_wire.VERSIONS,
     "DescribeGroups": 6,
     "ListGroups": 5,
     "DeleteGroups": 2,
@@ -387,20 +386,10 @@ def _delete_records(request: m.DeleteRecordsRequest) -> Body:
     return {"Topics": _by_topic("Name", rows), "TimeoutMs": request.timeout_ms}
 
 
-def _add_raft_voter(request: m.AddRaftVoterRequest) -> Body:
-    host, _, port = request.address.rpartition(":")
-    return {
-        "ClusterId": None,
-        "TimeoutMs": 15_000,
-        "VoterId": request.voter_id,
-        "VoterDirectoryId": request.directory_id,
-        "Listeners": [{"Name": "CONTROLLER", "Host": host, "Port": int(port)}],
-    }
-
-
 _REQUESTS: dict[type, tuple[str, Callable[[Any], Body]]] = {
     **transactions_on_wire.REQUESTS,
     **quotas_on_wire.REQUESTS,
+    **quorum_on_wire.REQUESTS,
     m.ProduceRequest: ("Produce", _produce),
     m.FetchRequest: ("Fetch", _fetch),
     m.ListOffsetsRequest: ("ListOffsets", _list_offsets),
@@ -448,15 +437,6 @@ _REQUESTS: dict[type, tuple[str, Callable[[Any], Body]]] = {
     m.ElectLeadersRequest: ("ElectLeaders", _elect_leaders),
     m.DeleteRecordsRequest: ("DeleteRecords", _delete_records),
     m.UnregisterBrokerRequest: ("UnregisterBroker", lambda r: {"BrokerId": r.broker_id}),
-    m.AddRaftVoterRequest: ("AddRaftVoter", _add_raft_voter),
-    m.RemoveRaftVoterRequest: (
-        "RemoveRaftVoter",
-        lambda r: {
-            "ClusterId": None,
-            "VoterId": r.voter_id,
-            "VoterDirectoryId": r.directory_id,
-        },
-    ),
     m.ListPartitionReassignmentsRequest: ("ListPartitionReassignments", _list_reassignments),
     m.UpdateFeaturesRequest: (
         "UpdateFeatures",
@@ -676,6 +656,7 @@ def _topic_results(body: Body, name: str, key: str = "Name") -> tuple[tuple[str,
 
 _RESPONSES: dict[type, Callable[[Any, Body], Any]] = {
     **quotas_on_wire.RESPONSES,
+    **quorum_on_wire.RESPONSES,
     **transactions_on_wire.RESPONSES,
     m.ProduceRequest: _produced,
     m.ListOffsetsRequest: _listed,
@@ -756,8 +737,6 @@ _RESPONSES: dict[type, Callable[[Any, Body], Any]] = {
         )
     ),
     m.UnregisterBrokerRequest: lambda _, b: m.UnregisterBrokerResponse(_error(b)),
-    m.AddRaftVoterRequest: lambda _, b: m.RaftVoterResponse(_error(b)),
-    m.RemoveRaftVoterRequest: lambda _, b: m.RaftVoterResponse(_error(b)),
     m.ListPartitionReassignmentsRequest: lambda _, b: m.ListPartitionReassignmentsResponse(
         _error(b),
         tuple(

@@ -24,6 +24,9 @@ CONTROLLER = 100
 BROKERS = (1, 2, 3)
 START_SECONDS = 120.0
 
+DIRECTORY_ID = "MDAwMDAwMDAwMDAwMDEwMA"
+"""The id of the controller's directory, where the quorum's voters may change."""
+
 POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
 <groupId>kafkasim</groupId><artifactId>fidelity</artifactId><version>1</version><dependencies>
 <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId>
@@ -73,10 +76,16 @@ def run_java(libs: Path, source: Path, *arguments: str) -> list[str]:
 
 
 class RealCluster:
-    """One controller and three brokers of a version of Kafka."""
+    """One controller and three brokers of a version of Kafka.
 
-    def __init__(self, version: str, directory: Path, settings: Mapping[str, str]) -> None:
+    With ``kraft_version`` 1 the quorum's voters may change (KIP-853).
+    """
+
+    def __init__(
+        self, version: str, directory: Path, settings: Mapping[str, str], kraft_version: int = 0
+    ) -> None:
         self.libs = jars(version)
+        self.kraft_version = kraft_version
         self.directory = directory
         self.settings = dict(settings)
         self.ports = dict(zip((CONTROLLER, *BROKERS), free_ports(4)))
@@ -92,8 +101,9 @@ class RealCluster:
         for node in self.ports:
             self._write_properties(node)
             self._java(
-                "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", self._file(node)
-            )
+                "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", self._file(node),
+                *self._initial_controllers(node),
+            )  # fmt: skip
         for node in self.ports:
             self.start_node(node)
         for node in self.ports:
@@ -115,7 +125,7 @@ class RealCluster:
         listener = f"127.0.0.1:{self.ports[node]}"
         common = {
             "node.id": str(node),
-            "controller.quorum.voters": f"{CONTROLLER}@127.0.0.1:{self.ports[CONTROLLER]}",
+            **self._quorum(),
             "controller.listener.names": "CONTROLLER",
             "log.dirs": str(self.directory / f"data-{node}"),
         }
@@ -128,6 +138,21 @@ class RealCluster:
                 "inter.broker.listener.name": "PLAINTEXT",
             }
         self._write(self._file(node), common | own | self.settings)
+
+    def _quorum(self) -> dict[str, str]:
+        address = f"127.0.0.1:{self.ports[CONTROLLER]}"
+        if self.kraft_version:
+            return {"controller.quorum.bootstrap.servers": address}
+        return {"controller.quorum.voters": f"{CONTROLLER}@{address}"}
+
+    def _initial_controllers(self, node: int) -> tuple[str, ...]:
+        """Return what kafka-storage format is told of the voters that may change."""
+        if not self.kraft_version:
+            return ()
+        if node != CONTROLLER:
+            return ("--no-initial-controllers",)
+        voter = f"{CONTROLLER}@127.0.0.1:{self.ports[CONTROLLER]}:{DIRECTORY_ID}"
+        return ("--initial-controllers", voter)
 
     def _start(self, node: int, main: str) -> None:
         with (self.directory / f"node-{node}.log").open("ab") as log:

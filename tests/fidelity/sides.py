@@ -17,9 +17,9 @@ from kafkasim.model.effects import Close
 from kafkasim.model.errors import Errors
 from kafkasim.model.records import TopicPartition
 from kafkasim.scenarios.variants.releases import BROKER, RULES
-from tests.fidelity import quotas_on_wire, transactions_on_wire
+from tests.fidelity import quorum_on_wire, quotas_on_wire, transactions_on_wire
 from tests.fidelity.adapter import OLDER, VERSIONS, from_wire, to_wire, version_of
-from tests.fidelity.real_kafka import BROKERS, RealCluster
+from tests.fidelity.real_kafka import BROKERS, CONTROLLER, DIRECTORY_ID, RealCluster
 from tests.fidelity.real_zookeeper import RealZooKeeperCluster
 from tests.fidelity.wire import Connection, Schemas
 from tests.model.broker_cluster import Cluster
@@ -47,7 +47,7 @@ class Side(Protocol):
     zookeeper: bool
 
     def ask(self, node: int, message: m.Message) -> Any:
-        """Send a request to a broker; return its answer, None without one, or CLOSED."""
+        """Send a request to a node; return its answer, None without one, or CLOSED."""
         ...
 
     def settle(self, seconds: float) -> None:
@@ -59,7 +59,8 @@ class ModelSide:
     """The model: three brokers and a controller or a ZooKeeper server, no simulator in between.
 
     ``release`` selects the defaults and rules of the servers, as a scenario's ``kafka-version``
-    does; ``rules`` stand in for the brokers' own.
+    does; ``rules`` stand in for the brokers' own. With
+    ``kraft_version`` 1 the quorum's voters may change.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class ModelSide:
         release: str = "4.0",
         rules: BrokerRules | None = None,
         settings: Mapping[str, str] = SETTINGS,
+        kraft_version: int = 0,
     ) -> None:
         self.zookeeper = zookeeper
         properties = {**settings, **BROKER.get(release, {})}
@@ -80,10 +82,14 @@ class ModelSide:
         if zookeeper:
             self.cluster: ZkCluster | Cluster = ZkCluster(rules=rules, **typed)
         else:
-            self.cluster = Cluster(rules, controller=controller, **typed)
+            raft, directory_id = own.get("raft"), DIRECTORY_ID if kraft_version else ""
+            self.cluster = Cluster(
+                rules, controller=controller, raft=raft, directory_id=directory_id, **typed
+            )
 
     def ask(self, node: int, message: m.Message) -> Any:
-        answer = self.cluster.ask(f"broker-{node}", message, 20_000_000)
+        name = f"controller-{node}" if node == CONTROLLER else f"broker-{node}"
+        answer = self.cluster.ask(name, message, 20_000_000)
         return CLOSED if isinstance(answer, Close) else answer
 
     def settle(self, seconds: float) -> None:
@@ -245,6 +251,7 @@ _SHOWN: dict[type, Any] = {
     m.ConsumerGroupDescribeResponse: _consumer_groups,
     **transactions_on_wire.SHOWN,
     **quotas_on_wire.SHOWN,
+    **quorum_on_wire.SHOWN,
     m.ProduceResponse: lambda a, n: [
         f"{_at(p.tp)} {p.error.name} base={p.base_offset}"
         for p in sorted(a.partitions, key=lambda p: p.tp)

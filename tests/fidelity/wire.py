@@ -20,6 +20,7 @@ from typing import Any
 
 CLIENT_ID = "fidelity"
 NULL_UUID = bytes(16)
+NULL_UUID_TEXT = "AAAAAAAAAAAAAAAAAAAAAA"
 
 _PACKED = {
     "bool": ">?",

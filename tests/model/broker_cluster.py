@@ -17,13 +17,18 @@ __all__ = ["SECOND", "TP", "Cluster", "batch"]
 
 
 class Cluster(ClusterVerbs):
-    """Three brokers, one controller, topic ``orders`` with one partition on 1, 2, 3."""
+    """Three brokers, one controller, topic ``orders`` with one partition on 1, 2, 3.
+
+    With the ``directory_id`` of the controller, the quorum's voters may change (kraft.version 1).
+    """
 
     def __init__(
         self,
         rules: BrokerRules | None = None,
         seed: int = 1,
         controller: ControllerRules | None = None,
+        raft: RaftRules | None = None,
+        directory_id: str = "",
         **settings: Any,
     ) -> None:
         super().__init__(seed)
@@ -33,12 +38,23 @@ class Cluster(ClusterVerbs):
         )
         voters = {100: "controller-100"}
         controller_rules = SimpleNamespace(
-            controller=controller or ControllerRules(), raft=RaftRules(), storage=StorageRules()
+            controller=controller or ControllerRules(),
+            raft=raft or RaftRules(),
+            storage=StorageRules(),
         )
         self.add(
             "controller-100",
             lambda files, rng, now: Controller(
-                "controller-100", 100, voters, self.config, controller_rules, files, rng, now
+                "controller-100",
+                100,
+                voters,
+                self.config,
+                controller_rules,
+                files,
+                rng,
+                now,
+                directory_id=directory_id,
+                voter_directories={100: directory_id} if directory_id else None,
             ),
         )
         for number in (1, 2, 3):

@@ -91,7 +91,8 @@ class Node(Process):
         )
         self.raft = RaftClient(
             self, node_id, dict(world.voters), log, world.config, world.rules, self,
-            directory_id=world.directories.get(node_id, ""), kraft_version=1,
+            directory_id=world.directories[node_id],
+            voter_directories={i: f"disk-{i}" for i in world.voters},
         )  # fmt: skip
 
     def start(self, now):
@@ -142,7 +143,7 @@ class World:
         self.sequence = 0
         self.queue: list[Any] = []
         self.disks = {i: Disk() for i in self.ids}
-        self.directories: dict[int, str] = {}  # directory ids by node; "" for all others
+        self.directories = {i: f"disk-{i}" for i in self.ids}  # directory ids by node
         self.incarnations = dict.fromkeys(self.ids, 0)
         self.nodes: dict[int, Node | None] = dict.fromkeys(self.ids)
         self.cut: set[tuple[int, int]] = set()

@@ -52,7 +52,7 @@ def voters(world):
     return [sorted(world.nodes[i].raft.voters) for i in world.ids if world.nodes[i]]
 
 
-ADD = AddRaftVoterRequest(4, "", "node-4")
+ADD = AddRaftVoterRequest(4, "disk-4", "node-4")
 
 
 def test_an_observer_becomes_a_voter_and_counts():
@@ -78,7 +78,7 @@ def test_a_replaced_controller():
     world.crash(gone)
     answers = Answers(world)
     assert answers.ask(leader, ADD) is Errors.NONE
-    assert answers.ask(leader, RemoveRaftVoterRequest(gone, "")) is Errors.NONE
+    assert answers.ask(leader, RemoveRaftVoterRequest(gone, f"disk-{gone}")) is Errors.NONE
     world.crash(left)
     world.append(["x"])
     world.run(SECOND)
@@ -93,7 +93,7 @@ def test_a_replaced_controller():
 def test_a_removed_leader_leads_until_the_change_commits_and_then_resigns():
     world = cluster()
     leader = world.leader()
-    assert Answers(world).ask(leader, RemoveRaftVoterRequest(leader, ""), 0) is None
+    assert Answers(world).ask(leader, RemoveRaftVoterRequest(leader, f"disk-{leader}"), 0) is None
     assert world.nodes[leader].raft.is_leader
     world.run(5 * SECOND)
     others = [i for i in (1, 2, 3) if i != leader]
@@ -111,11 +111,18 @@ def test_refusals():
     follower = next(i for i in (1, 2, 3) if i != leader)
     answers = Answers(world)
     assert answers.ask(follower, ADD) is Errors.NOT_LEADER_OR_FOLLOWER
-    twice = AddRaftVoterRequest(follower, "", "node-9")
+    twice = AddRaftVoterRequest(follower, "disk-9", "node-9")
     assert answers.ask(leader, twice) is Errors.DUPLICATE_VOTER
-    assert answers.ask(leader, RemoveRaftVoterRequest(9, "")) is Errors.VOTER_NOT_FOUND
-    assert answers.ask(leader, UpdateRaftVoterRequest(9, "", "x")) is Errors.VOTER_NOT_FOUND
-    behind = AddRaftVoterRequest(5, "", "node-5")
+    assert answers.ask(leader, RemoveRaftVoterRequest(9, "disk-9")) is Errors.VOTER_NOT_FOUND
+    epoch = world.nodes[leader].raft.epoch
+    update = UpdateRaftVoterRequest(9, "disk-9", "x", epoch)
+    assert answers.ask(leader, update) is Errors.VOTER_NOT_FOUND
+    old = UpdateRaftVoterRequest(leader, f"disk-{leader}", "x", epoch - 1)
+    assert answers.ask(leader, old) is Errors.FENCED_LEADER_EPOCH
+    lost_disk = RemoveRaftVoterRequest(follower, "a-new-disk")
+    assert answers.ask(leader, lost_disk) is Errors.VOTER_NOT_FOUND
+    assert answers.ask(leader, RemoveRaftVoterRequest(follower, "")) is Errors.INVALID_REQUEST
+    behind = AddRaftVoterRequest(5, "disk-5", "node-5")
     assert answers.ask(leader, behind) is Errors.REQUEST_TIMED_OUT
     assert voters(world) == [[1, 2, 3]] * 4
 
@@ -155,7 +162,10 @@ def test_a_voter_that_does_not_answer_is_not_added():
     answers = Answers(world)
     assert answers.ask(leader, ADD) is None  # it is asked, for controller.quorum.request.timeout.ms
     other = next(i for i in (1, 2, 3) if i != leader)
-    assert answers.ask(leader, RemoveRaftVoterRequest(other, ""), 0) is Errors.REQUEST_TIMED_OUT
+    assert (
+        answers.ask(leader, RemoveRaftVoterRequest(other, f"disk-{other}"), 0)
+        is Errors.REQUEST_TIMED_OUT
+    )
     world.run(2 * SECOND)
     assert answers.given == [Errors.REQUEST_TIMED_OUT] * 2
     assert voters(world) == [[1, 2, 3]] * 4
@@ -167,7 +177,10 @@ def test_one_change_at_a_time():
     others = [i for i in (1, 2, 3) if i != leader]
     answers = Answers(world)
     answers.ask(leader, ADD, 0)
-    assert answers.ask(leader, RemoveRaftVoterRequest(others[0], ""), 0) is Errors.REQUEST_TIMED_OUT
+    assert (
+        answers.ask(leader, RemoveRaftVoterRequest(others[0], f"disk-{others[0]}"), 0)
+        is Errors.REQUEST_TIMED_OUT
+    )
 
 
 @pytest.mark.parametrize(("rules", "expected"), [(RaftRules, [1, 2, 3]), (None, [1, 2, 3, 4])])
@@ -187,7 +200,7 @@ def test_a_change_needs_a_committed_record_of_the_leaders_epoch(rules, expected)
     # The observer is known although nothing of this epoch is committed.
     from kafkasim.model.messages import QuorumReplica
 
-    raft.role.observers[4, ""] = QuorumReplica(4, "", 0, world.now, world.now)
+    raft.role.observers[4, "disk-4"] = QuorumReplica(4, "disk-4", 0, world.now, world.now)
     assert raft.role.high_watermark == -1
     Answers(world).ask(leader, ADD, 5_000)
     assert sorted(raft.voters) == expected

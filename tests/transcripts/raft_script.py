@@ -227,10 +227,10 @@ class Script:
         self.world.drain(int(node))
 
     def do_add_voter(self, node):
-        self.ask(AddRaftVoterRequest(int(node), "", f"node-{node}"))
+        self.ask(AddRaftVoterRequest(int(node), f"disk-{node}", f"node-{node}"))
 
     def do_remove_voter(self, node):
-        self.ask(RemoveRaftVoterRequest(int(node), ""))
+        self.ask(RemoveRaftVoterRequest(int(node), f"disk-{node}"))
 
     def ask(self, message):
         """Send an operator's request to the leader."""

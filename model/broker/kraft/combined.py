@@ -45,14 +45,14 @@ class CombinedNode(Process):
         now: int,
         features: Mapping[str, int] | None = None,
         directory_id: str = "",
-        kraft_version: int = 0,
+        voter_directories: Mapping[int, str] | None = None,
     ) -> None:
         self._parts: tuple[Process, ...] = ()
         super().__init__(name, files, rng, now)
         self.endpoint = voters[node_id]
         self.controller = controller = Controller(
             self.endpoint, node_id, voters, config, rules, files, rng, now, features, directory_id,
-            self, kraft_version,
+            self, voter_directories,
         )  # fmt: skip
         raft = controller.raft
         assert isinstance(raft, RaftClient), raft

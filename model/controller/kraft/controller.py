@@ -60,8 +60,8 @@ class Controller(Process):
 
     ``voters``: the addresses of the voters, by id. ``rules``: an object with ``controller``,
     ``raft`` and ``storage``. ``features`` and ``directory_id``: the feature levels of the bootstrap
-    metadata and the id of the metadata log's directory, as kafka-storage format has set them; so is
-    ``kraft_version``, 1 if the voters may change.
+    metadata and the id of the metadata log's directory, as kafka-storage format has set them.
+    ``voter_directories``: those of the first voters, if voters may change (kraft.version 1).
     ``whole``: the process that this controller is part of, in combined mode; its broker joins
     ``listeners``.
     """
@@ -93,10 +93,10 @@ class Controller(Process):
         features: Mapping[str, int] | None = None,
         directory_id: str = "",
         whole: Process | None = None,
-        kraft_version: int = 0,
+        voter_directories: Mapping[int, str] | None = None,
     ) -> None:
         super().__init__(name, files, rng, now, whole)
-        self.kraft_version = kraft_version
+        self.voter_directories = voter_directories
         self.node_id = node_id
         self.directory_id = directory_id
         self.features = dict(features or {})
@@ -128,7 +128,7 @@ class Controller(Process):
         )
         return RaftClient(
             self, self.node_id, self.voters, log, config, rules.raft, self.listeners,
-            directory_id=self.directory_id, kraft_version=self.kraft_version,
+            directory_id=self.directory_id, voter_directories=self.voter_directories,
         )  # fmt: skip
 
     @property

@@ -139,6 +139,7 @@ class UpdateRaftVoterRequest(Message):
     voter_id: int
     directory_id: str
     address: str
+    current_leader_epoch: int
 
 
 @value

@@ -1,13 +1,13 @@
 """Adding, removing and updating a voter (KIP-853).
 
 Models AddVoterHandler, RemoveVoterHandler and UpdateVoterHandler. A change is a VotersRecord of the
-leader; it is answered once it is committed, or after the request timeout. One change runs at a
-time. It needs a committed record of the leader's own epoch, kraft.version 1, and no VotersRecord
-above the high watermark. A new voter must answer ApiVersions, and must have reached the log's end
-within the last hour. A leader that is not in the new set leads until the change is committed, does
-not count its own log, and then resigns.
+leader. Adding and removing are answered once it is committed, or after the request timeout, and one
+of them runs at a time; an update is answered at once. A change needs a committed record of the
+leader's own epoch, kraft.version 1, and no VotersRecord above the high watermark. A new voter must
+answer ApiVersions, and must have reached the log's end within the last hour. A leader that is not
+in the new set leads until the change is committed, does not count its own log, and then resigns.
 
-Left out: the versions in a new voter's answer.
+Left out: the versions in a new voter's answer; what 4.1 keeps in memory of fixed voters.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class VoterChanges:
     def on_add(self, item: Request, now: int) -> None:
         """Add a voter that already follows as an observer (AddRaftVoter)."""
         request: AddRaftVoterRequest = item.message
-        role = self._changing_leader(item)
+        role = self._changing_leader(item, self._quorum.role.epoch)
         if role is None:
             return
         voters = self._voters.latest
@@ -95,7 +95,7 @@ class VoterChanges:
     def on_remove(self, item: Request, now: int) -> None:
         """Remove a voter by its key (RemoveRaftVoter)."""
         request: RemoveRaftVoterRequest = item.message
-        role = self._changing_leader(item)
+        role = self._changing_leader(item, self._quorum.role.epoch)
         if role is None:
             return
         voters = self._voters.latest
@@ -108,16 +108,19 @@ class VoterChanges:
     def on_update(self, item: Request, now: int) -> None:
         """Replace a voter's address and directory id (UpdateRaftVoter)."""
         request: UpdateRaftVoterRequest = item.message
-        role = self._changing_leader(item)
+        fixed = self._context.rules.updates_fixed_voters()
+        role = self._changing_leader(item, request.current_leader_epoch, fixed=fixed)
         if role is None:
             return
         voters = self._voters.latest
         if not any(_names(request, each) for each in voters):
             self._respond(item, Errors.VOTER_NOT_FOUND)
             return
-        new = Voter(request.voter_id, request.directory_id, request.address)
-        changed = tuple([new if _names(request, each) else each for each in voters])
-        self._change(role, item, changed, now)
+        if self._context.kraft_version > 0:
+            new = Voter(request.voter_id, request.directory_id, request.address)
+            changed = tuple([new if _names(request, each) else each for each in voters])
+            self._appends.append_control(role, VotersRecord(changed), now)
+        self._respond(item, Errors.NONE)
 
     def high_watermark_rose(self, role: Leader, now: int) -> None:
         """Answer the change if it is committed now; a leader that it removed resigns."""
@@ -137,26 +140,34 @@ class VoterChanges:
         if self._pending is not None:
             self._finish(Errors.NOT_LEADER_OR_FOLLOWER)
 
-    def _changing_leader(self, item: Request) -> Leader | None:
-        """Return the role of a leader that may change the set now, or refuse the request."""
+    def _changing_leader(self, item: Request, epoch: int, *, fixed: bool = False) -> Leader | None:
+        """Return the role of a leader that may change the set now, or refuse the request.
+
+        ``epoch`` is the leader's as the request has it. ``fixed``: the request is also served if
+        the voters may not change.
+        """
         role = self._quorum.role
-        if not isinstance(role, Leader):
-            self._respond(item, Errors.NOT_LEADER_OR_FOLLOWER)
-            return None
-        uncommitted = self._voters.latest_offset >= role.high_watermark >= 0
-        own_epoch_committed = role.high_watermark >= 0
-        error = Errors.NONE
+        error = self._quorum.check_leader_epoch(epoch)
+        if error is Errors.NONE and isinstance(role, Leader):
+            error = self._refusal(role, item.message, fixed)
+            if error is Errors.NONE:
+                return role
+        self._respond(item, error)
+        return None
+
+    def _refusal(self, role: Leader, request: Any, fixed: bool) -> Errors:
+        """Return why a leader does not change the set now; NONE if it does."""
+        if request.voter_id < 0 or not request.directory_id:
+            return Errors.INVALID_REQUEST
         under_way = self._asking is not None or self._pending is not None
+        own_epoch_committed = role.high_watermark >= 0
         if under_way or not self._context.rules.may_change_voters(own_epoch_committed):
-            error = Errors.REQUEST_TIMED_OUT
-        elif self._context.kraft_version == 0:
-            error = Errors.UNSUPPORTED_VERSION
-        elif uncommitted:
-            error = Errors.REQUEST_TIMED_OUT
-        if error is not Errors.NONE:
-            self._respond(item, error)
-            return None
-        return role
+            return Errors.REQUEST_TIMED_OUT
+        if self._context.kraft_version == 0:
+            return Errors.NONE if fixed else Errors.UNSUPPORTED_VERSION
+        if self._voters.latest_offset >= role.high_watermark >= 0:
+            return Errors.REQUEST_TIMED_OUT
+        return Errors.NONE
 
     def _change(self, role: Leader, item: Request, voters: tuple[Voter, ...], now: int) -> None:
         offset = self._appends.append_control(role, VotersRecord(voters), now)
@@ -192,5 +203,5 @@ def _caught_up(role: Leader, voter: int, directory_id: str, now: int) -> bool:
 
 
 def _names(request: Any, voter: Voter) -> bool:
-    """Return whether a request names this voter; the key of a static voter is its id alone."""
+    """Return whether a request names this voter; the key of a fixed voter is its id alone."""
     return bool(voter.id == request.voter_id and voter.directory_id in ("", request.directory_id))

@@ -1,7 +1,9 @@
 """The voter sets of a replica's log: who votes, and since which offset (KIP-853).
 
 Models VoterSetHistory and the voter half of KRaftControlRecordStateMachine. A voter's key is
-(id, directory id); a voter of the static configuration has the directory id "". A VotersRecord
+(id, directory id); a voter of a static configuration (kraft.version 0) has the directory id "". The
+first voters of a quorum that may change are named by the snapshot that kafka-storage format writes
+(--initial-controllers), with the ids of their directories; here they are given. A VotersRecord
 counts as soon as it is in the log, committed or not, and no longer once it is truncated. How a
 leader changes the set is in :mod:`kafkasim.model.raft.leader.voter_changes`.
 
@@ -55,7 +57,8 @@ class VoterSets:
         self._observer = observer
         self._on_change = on_change
         self.voters = voters
-        static = tuple([Voter(each, "", voters[each]) for each in voters])
+        directories = context.voter_directories
+        static = tuple([Voter(each, directories.get(each, ""), voters[each]) for each in voters])
         self._history: list[tuple[int, tuple[Voter, ...]]] = [(-1, static)]  # (offset, set)
         self.directories: dict[int, str] = {}  # voter -> directory id
         self.is_voter = False

@@ -1,0 +1,37 @@
+"""The model answers about its quorum as Kafka did, whether the voters may change or not."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.fidelity.kafka_quorum import QUORUMS, VERSIONS, answers, committed
+from tests.fidelity.sides import ModelSide
+
+WITHOUT_ID = "the model's brokers have no directory id in the quorum: nothing depends on it"
+
+DIFFERENT = {
+    f"{kind}: describing the quorum / {asked}": WITHOUT_ID
+    for kind in QUORUMS
+    for asked in ("through a broker", "of the controller")
+}
+"""What the model answers otherwise, with the reason."""
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_model_answers_as_kafka_did(version: str) -> None:
+    kafka = committed(version)
+    model: list[str] = []
+    for kind, kraft_version in QUORUMS.items():
+        side = ModelSide(release=version[:3], kraft_version=kraft_version)
+        model += answers(kind, side)
+    assert [line.split(": ")[:2] for line in model] == [line.split(": ")[:2] for line in kafka]
+    differ = {line: answer for line, answer in zip(kafka, model, strict=True) if line != answer}
+    assert sorted(line.rpartition(": ")[0] for line in differ) == sorted(DIFFERENT), differ
+
+
+def test_4_1_notes_fixed_voters() -> None:
+    """4.1's leader looks for the voter that an update names, whose set 4.0 keeps as it is."""
+    old, new = (committed(version) for version in VERSIONS)
+    assert [after for before, after in zip(old, new, strict=True) if before != after] == [
+        "static: updating a voter / a node that is no voter: VOTER_NOT_FOUND"
+    ]
