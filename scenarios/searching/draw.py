@@ -13,7 +13,8 @@ timers and buffers are lowered until a run gets beyond them (clients/limits.py).
 seeds something happens to clients and coordinators as well (clients/meeting.py), and in some a
 producer waits longer than it is willing to (clients/patience.py). A few seeds are quiet for a
 minute, and then a group rebalances. Last come choices among the values of an enumeration: how
-groups commit, and how producers compress and partition (choices/clients.py).
+groups commit, and how producers compress and partition (choices/clients.py); and in some seeds an
+operator resets or deletes what a group has committed (choices/offsets.py).
 
 Timeouts are lowered to seconds, so that a run of a few seconds under faults sees sessions end,
 replicas fall behind and leaders move. Each seed leaves out most kinds of faults, so that the
@@ -28,6 +29,7 @@ from typing import Any
 
 from kafkasim.scenarios.searching.chains.chain import play_chain
 from kafkasim.scenarios.searching.choices.clients import codecs, commits, partitioners
+from kafkasim.scenarios.searching.choices.offsets import tamper_with_offsets
 from kafkasim.scenarios.searching.clients.limits import limits
 from kafkasim.scenarios.searching.clients.meeting import meetings
 from kafkasim.scenarios.searching.clients.patience import patience
@@ -101,6 +103,7 @@ def draw(seed: int) -> dict[str, Any]:
     commits(random.Random(f"swarm/{seed}/commits"), data)
     codecs(random.Random(f"swarm/{seed}/codecs"), data)
     partitioners(random.Random(f"swarm/{seed}/partitioners"), data)
+    tamper_with_offsets(random.Random(f"swarm/{seed}/offsets"), data)
     return data
 
 

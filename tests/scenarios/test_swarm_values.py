@@ -6,6 +6,7 @@ added there is drawn, or is an exception with a reason. Nothing runs here.
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Literal, get_args, get_origin
@@ -16,7 +17,9 @@ from kafkasim.model.config import ConsumerConfig, ProducerConfig
 from kafkasim.model.config.clients import ASSIGNOR_CLASSES, ROUND_ROBIN
 from kafkasim.scenarios.language.spec import parse
 from kafkasim.scenarios.language.tables import ConsumerGroupTable, FaultTable
+from kafkasim.scenarios.language.vocabulary import VERBS
 from kafkasim.scenarios.searching.choices.clients import COMMITS, OLD_COMMITS, permit_by_commits
+from kafkasim.scenarios.searching.choices.offsets import KINDS, tamper_with_offsets
 from kafkasim.scenarios.searching.draw import draw
 
 SEEDS = range(1600)
@@ -33,6 +36,12 @@ EXCEPTIONS: dict[Value, str] = {
     ("faults.kind", "disk-read-error"): BREAKS,
     ("faults.kind", "flush-error"): BREAKS,
     ("faults.kind", "rack-loss"): "it takes more brokers away than the no-loss budget allows",
+    ("operations.kind", "duplicate-broker"): "two processes under one id are an operator's mistake",
+    ("operations.kind", "alter-client-quotas"): "no bound on answers knows of throttled clients",
+    ("operations.kind", "unregister-broker"): "its replicas would have no place to go back to",
+    ("operations.kind", "upgrade"): "all brokers of a drawn cluster are of one version",
+    ("operations.kind", "describe-quorum"): "it only reads",
+    ("operations.kind", "abort-hanging"): "before 15 minutes it would end transactions that live",
 }
 
 
@@ -49,6 +58,7 @@ def _allowed(config: Any, name: str) -> list[str]:
 ENUMERATIONS = {
     "commit": _literals(ConsumerGroupTable, "commit"),
     "faults.kind": _literals(FaultTable, "kind"),
+    "operations.kind": list(VERBS),
     "compression.type": _allowed(ProducerConfig, "compression_type"),
     "partitioner.class": _allowed(ProducerConfig, "partitioner_class"),
     "isolation.level": _allowed(ConsumerConfig, "isolation_level"),
@@ -62,6 +72,8 @@ def _values(data: dict[str, Any]) -> Iterator[Value]:
     for fault in data["faults"]:
         yield "faults.kind", fault["kind"]
         yield from [("faults.kind", kind) for kind in fault.get("kinds", ())]
+    for operation in data.get("operations", ()):
+        yield "operations.kind", operation["kind"]
     for each in data["workload"]:
         if each["kind"] != "producer" and each.get("protocol") != "zookeeper":
             yield "isolation.level", each["config"].get("isolation.level", "read_uncommitted")
@@ -153,3 +165,28 @@ def test_compressing_and_round_robin_producers_are_valid(drawn: list[dict[str, A
     assert codecs.keys() == set(_allowed(ProducerConfig, "compression_type"))
     turns = sum([each.config.get("partitioner.class") == ROUND_ROBIN for each in producers])
     assert 0.3 * len(producers) < turns < 0.7 * len(producers)
+
+
+def test_a_group_whose_offsets_are_changed_is_away_as_a_whole() -> None:
+    """Its members are all stopped before and started after; a reset never skips a record."""
+    data: dict[str, Any] = {
+        "topics": [{"name": "orders"}],
+        "workload": [
+            {"kind": "consumer-group", "group": name, "count": count, "config": {}}
+            for name, count in (("a", 2), ("b", 1), ("a", 1))
+        ],
+    }
+    away: Counter[tuple[str, ...]] = Counter()
+    for seed in range(400):
+        drawn: dict[str, Any] = {**data, "workload": data["workload"][:]}
+        tamper_with_offsets(random.Random(seed), drawn)
+        done = drawn.get("operations", [])
+        changed = [each for each in done if each["kind"] in KINDS]
+        stopped = tuple([each["node"] for each in done if each["kind"] == "stop"])
+        assert stopped == tuple([each["node"] for each in done if each["kind"] == "start"])
+        assert all(each.get("to", "earliest") == "earliest" for each in changed)
+        if changed:
+            away[changed[0]["group"], *stopped] += 1
+    assert away.keys() == {
+        ("a",), ("b",), ("b", "consumer-3"), ("a", "consumer-1", "consumer-2", "consumer-4"),
+    }  # fmt: skip
