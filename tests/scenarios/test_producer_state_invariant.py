@@ -18,7 +18,7 @@ from kafkasim.scenarios.judging.invariants.final import (
     check_producer_state,
 )
 from kafkasim.scenarios.judging.invariants.online import Invariants
-from kafkasim.scenarios.judging.invariants.traced import TracedCluster
+from kafkasim.scenarios.judging.invariants.traced import TracedCluster, TracedPartition
 from kafkasim.sim.world import EPOCH_US
 from tests.model.storage_support import batch, make_log
 from tests.model.test_storage_transactions import end, send
@@ -42,10 +42,13 @@ def log() -> UnifiedLog:
     return made
 
 
-def found(log: Any, latest_ms: int = 1000) -> list[str]:
+def found(log: Any, latest_ms: int = 1000, state: TracedPartition | None = None) -> list[str]:
     violations: list[str] = []
-    cluster = SimpleNamespace(violated=lambda *row: violations.append(row[0]))
-    check_producer_state(cluster, 1, 1, "broker-1", ("t", 0), log, latest_ms)  # type: ignore[arg-type]
+    cluster: Any = SimpleNamespace(
+        violated=lambda *row: violations.append(row[0]),
+        partitions={("t", 0): state or TracedPartition(("t", 0))},
+    )
+    check_producer_state(cluster, 1, 1, "broker-1", ("t", 0), log, latest_ms)
     return violations
 
 
@@ -211,6 +214,29 @@ def test_a_log_knows_its_producers_as_soon_as_it_is_truncated_or_loaded(
     assert [each.invariant for each in invariants.violations] == ([] if whole else ["PIDSTATE"])
 
 
+@pytest.mark.parametrize(
+    ("offset", "producer", "marked", "broken"),
+    [
+        (2, 3, True, []),
+        (2, 1, True, ["PIDSTATE"]),  # the marker of this producer is replicated
+        (1, 3, True, ["PIDSTATE"]),  # the transaction began elsewhere
+        (2, 3, False, ["PIDSTATE"]),  # its marker is replicated
+    ],
+)
+def test_a_cleaner_removed_the_record_of_a_transaction_that_a_snapshot_knows(
+    log: UnifiedLog, offset: int, producer: int, marked: bool, broken: list[str]
+) -> None:
+    """The high watermark of the broker that crashed was above the marker, and its cleaner too."""
+    cleaned = make_log()
+    kept = [one for one in log.batches_from(0) if one.base_offset not in (2, 3, 4)]
+    cleaned.append_as_follower(kept, 0)
+    cleaned.update_high_watermark(5 if marked else 6)
+    cleaned.transactions.first_unstable_offset = offset
+    state = TracedPartition(("t", 0), removed={2: (3, 0)})
+    state.originals[3, 0] = (2, 3, 0, (producer, 0, 0))
+    assert found(cleaned, state=state) == broken
+
+
 def test_a_log_that_knew_nobody_reads_no_producer_again_when_it_is_truncated(
     log: UnifiedLog,
 ) -> None:
@@ -220,7 +246,10 @@ def test_a_log_that_knew_nobody_reads_no_producer_again_when_it_is_truncated(
 
     def broken(latest_ms: int, forgotten: int) -> bool:
         rows: list[str] = []
-        cluster: Any = SimpleNamespace(violated=lambda *row: rows.append(row[0]))
+        cluster: Any = SimpleNamespace(
+            violated=lambda *row: rows.append(row[0]),
+            partitions={("t", 0): TracedPartition(("t", 0))},
+        )
         check_producer_state(cluster, 1, 1, "broker-1", ("t", 0), log, latest_ms, forgotten)
         return bool(rows)
 
