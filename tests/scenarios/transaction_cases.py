@@ -386,6 +386,16 @@ def output_again(late: Rows) -> Rows:
     ]  # fmt: skip
 
 
+def given_back_at_once(late: Rows, end: str = "fenced", failed_at: int = 0) -> Rows:
+    """A batch fails late, and the next one of its own transaction is taken for it."""
+    rows = [*sent(102, 103), *ending(True), *late, *acked(0, 102, 103)]
+    rows = rows if not failed_at else [*sent(102, 103), *ending(True), *acked(0, 102, 103), *late]
+    return [
+        *TOPICS, *begun(), *sent(100, 101), *appended(0, 100, 101), *rows, *ended(end),
+        *marker(2, end == "committed"), *final((0, (100, 101), 7), (2, (), 7)),
+    ]  # fmt: skip
+
+
 LOST_TWO = {"lost-write": 2, "torn-transaction": 2}
 LATE = failed(100, 101)
 BACK: dict[str, tuple[Rows, dict[str, int]]] = {
@@ -398,6 +408,11 @@ BACK: dict[str, tuple[Rows, dict[str, int]]] = {
         {"lost-write": 1, "torn-transaction": 1}),
     "given back, and another record of the transaction was never acknowledged": (
         given_back(LATE, *sent(104, number=1)), {"torn-transaction": 1}),
+    "given back within one transaction": (given_back_at_once(LATE), {}),
+    "not given back within one transaction: it failed after the answer": (
+        given_back_at_once(LATE, failed_at=1), {"lost-write": 2}),
+    "not given back within one transaction: it expired": (
+        given_back_at_once(failed(100, 101, error="TIMED_OUT")), {"lost-write": 2}),
     "given back by a processor": (output_again(failed(100, topic=OUT)), {}),
     "not given back by a processor: it expired": (
         output_again(failed(100, error="TIMED_OUT", topic=OUT)),

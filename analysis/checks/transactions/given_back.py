@@ -5,12 +5,15 @@ from __future__ import annotations
 GIVEN_BACK_RECORDS = """
     -- Records of a transaction whose batch has the sequences that an aborted transaction's batch
     -- gave back: that one is in the log, and failed late, while its transaction was ending. The
-    -- last batch of their sequence has as many records, and is of that aborted transaction.
+    -- last batch of their sequence has as many records, and is of that aborted transaction; or it
+    -- is of the same transaction, which then does not commit.
     -- (scenarios/judging/transactions/known/given_again.py:GivenBack; model/KAFKA.md, 4.4)
     SELECT DISTINCT run, topic_id, partition, begun, explode(record_ids) AS record_id
-    FROM (SELECT run, topic_id, partition, now.begun AS begun, acked.seq, acked.record_ids,
+    FROM (SELECT run, topic_id, partition, now.begun AS begun, acked.seq AS acked_at,
+                 acked.record_ids,
                  producer_id, producer_epoch, base_sequence,
-                 max_by(struct(held.seq AS seq, size(held.record_ids) AS count), held.seq) AS held
+                 max_by(struct(held.seq AS seq, size(held.record_ids) AS count,
+                               held.record_ids AS ids), held.seq) AS held
           FROM Acked AS acked
           JOIN (SELECT run, node, producer_id, producer_epoch, begun, ended
                 FROM transactions) AS now
@@ -21,10 +24,10 @@ GIVEN_BACK_RECORDS = """
               AND held.seq < acked.seq AND size(held.record_ids) > 0
           GROUP BY run, topic_id, partition, now.begun, acked.seq, acked.record_ids, producer_id,
                    producer_epoch, base_sequence)
-    JOIN (SELECT run, topic_id, partition, producer_id, producer_epoch, began, ended,
-                 min(base_sequence) AS lowest
-          FROM (SELECT run, node, begun AS began, ended, producer_id, producer_epoch
-                FROM transactions WHERE outcome = 'aborted')
+    JOIN (SELECT run, topic_id, partition, producer_id, producer_epoch, began, ended, outcome,
+                 min(base_sequence) AS lowest, min(failed) AS failed
+          FROM (SELECT run, node, begun AS began, ended, outcome, producer_id, producer_epoch
+                FROM transactions WHERE outcome != 'committed')
           JOIN (SELECT run, begun AS began, min(seq) AS ending FROM transaction_rows
                 WHERE what IN ('commit', 'abort') GROUP BY run, begun) USING (run, began)
           JOIN (SELECT run, node, seq AS failed, topic_id, partition, record_ids FROM SendFailed
@@ -33,10 +36,13 @@ GIVEN_BACK_RECORDS = """
                        base_sequence, seq AS appended FROM Appended)
               USING (run, topic_id, partition, producer_id, producer_epoch, record_ids)
           WHERE ending < failed AND failed < ended AND began < appended AND appended < failed
-          GROUP BY run, topic_id, partition, producer_id, producer_epoch, began, ended) AS back
+          GROUP BY run, topic_id, partition, producer_id, producer_epoch, began, ended, outcome)
+        AS back
         USING (run, topic_id, partition, producer_id, producer_epoch)
     WHERE lowest <= base_sequence AND began < held.seq AND held.seq < back.ended
-        AND held.count = size(record_ids)"""
+        AND held.count = size(record_ids)
+        AND (back.outcome = 'aborted' AND back.ended < acked_at
+             OR began = begun AND back.failed < acked_at AND held.ids != record_ids)"""
 
 NO_GIVEN_BACK = """
     -- Without transactions, or if no batch failed, no sequence is given back.

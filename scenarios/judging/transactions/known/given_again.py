@@ -9,9 +9,10 @@ the epoch was first told and the acknowledgement.
 
 A sequence that was given back (``model/KAFKA.md``, 4.4, hole 4). A batch that is in the log fails
 late, while its transaction is ending. The producer lowers its next sequence, and asks for no new
-epoch (TransactionManager.maybeTransitionToErrorState while isCompleting). A later transaction's
-batch of as many records has the same epoch and sequences, and the leader acknowledges it with the
-aborted one's offset. Nothing needs to be lost for that. :class:`GivenBack` explains a record only
+epoch (TransactionManager.maybeTransitionToErrorState while isCompleting). A later batch of
+as many records has the same epoch and sequences, and the leader acknowledges it with the offset of
+the first one. It is of a later transaction, if the first one was aborted, or of the same one, which
+cannot commit any more. Nothing needs to be lost for that. :class:`GivenBack` explains a record only
 if the trace shows each of these steps.
 """
 
@@ -96,6 +97,8 @@ class _Open:
     ending: bool = False  # its commit or abort was asked for
     failed: dict[PartitionKey, int] = field(default_factory=dict)
     """The lowest first sequence of an appended batch that failed late, by partition"""
+    taken: list[tuple[PartitionKey, int]] = field(default_factory=list)
+    """Its records that were taken for such a batch of its own, by partition and record id"""
 
 
 class GivenBack:
@@ -164,22 +167,28 @@ class GivenBack:
         producer_id = self._ids[node, fact.transactional_id]
         ended = self._open[producer_id]
         ended.ended = seq
+        for taken in ended.taken if fact.outcome == "committed" else ():
+            self._taken[taken].remove(ended.begun)
         for key, lowest in ended.failed.items() if fact.outcome == "aborted" else ():
             producer = (key, producer_id, ended.producer_epoch)
             self._back.setdefault(producer, []).append((lowest, ended.begun, seq))
 
     def _on_acked(self, _seq: int, _t: int, _node: str, fact: facts.Acked) -> None:
         key = (fact.topic_id, fact.partition)
-        back = self._back.get((key, fact.producer_id, fact.producer_epoch))
-        if not back:
+        back = self._back.get((key, fact.producer_id, fact.producer_epoch), [])
+        now = self._open.get(fact.producer_id)
+        if now is None or now.ended >= 0 or not (back or now.failed):
             return
         row, ids = self._appended.get(_batch(fact), (-1, ()))
-        now = self._open[fact.producer_id]
-        if len(ids) == len(fact.record_ids) and now.ended < 0 and any(
+        own = ids != fact.record_ids and now.failed.get(key, 1 << 31) <= fact.base_sequence
+        earlier = any(
             lowest <= fact.base_sequence and begun < row < ended for lowest, begun, ended in back
-        ):  # fmt: skip
+        )
+        if len(ids) == len(fact.record_ids) and (earlier or (own and now.begun < row)):
             for record_id in fact.record_ids:
                 self._taken.setdefault((key, record_id), []).append(now.begun)
+                if not earlier:
+                    now.taken.append((key, record_id))
 
 
 def _batch(fact: facts.Appended | facts.Acked) -> Batch:
