@@ -302,15 +302,17 @@ class GroupCoordinator:
     def _describe(self, parked: Parked, request: ConsumerGroupDescribeRequest) -> None:
         """Answer ConsumerGroupDescribe, of each group by its own shard.
 
-        With an empty group id among them Kafka cannot write its answer, so the whole request fails.
+        With an empty group id among them Kafka 4.0 cannot write its answer, so all of it fails.
         """
-        if "" in request.group_ids:
+        if "" in request.group_ids and not self.rules.describes_empty_group_id():
             self.runtime.respond(parked, refusal(request, Errors.UNKNOWN_SERVER_ERROR))
             return
         groups = tuple([self._describe_one(group_id) for group_id in request.group_ids])
         self.runtime.respond(parked, ConsumerGroupDescribeResponse(groups))
 
     def _describe_one(self, group_id: str) -> DescribedConsumerGroup:
+        if not group_id:
+            return DescribedConsumerGroup(Errors.INVALID_GROUP_ID, group_id)
         shard = self.shards.get(self.partition_for(group_id))
         if shard is None:
             return DescribedConsumerGroup(Errors.NOT_COORDINATOR, group_id)

@@ -8,6 +8,8 @@ from __future__ import annotations
 from kafkasim.model.coordinator.runtime import client_error
 from kafkasim.model.errors import Errors
 from kafkasim.model.group.classic.group import ClassicGroup, ClassicGroupState
+from kafkasim.model.group.modern.assignors.spec import Assignor
+from kafkasim.model.group.modern.assignors.uniform import ASSIGNORS
 from kafkasim.model.group.modern.state.assignment import Assignment
 from kafkasim.model.group.modern.state.current_assignment import PartitionEpoch, reconcile
 from kafkasim.model.group.modern.state.member import ConsumerGroupMember
@@ -222,6 +224,17 @@ class GroupRules:
         return now_ms - start_ms >= retention_ms
 
     # Consumer groups (KIP-848)
+
+    def assignor(self, name: str) -> Assignor:
+        """Return the server-side assignor of a name (group.consumer.assignors)."""
+        return ASSIGNORS[name]
+
+    def describes_empty_group_id(self) -> bool:
+        """Return whether ConsumerGroupDescribe can refuse a group without a name.
+
+        4.0 cannot write its own answer then, so the whole request fails.
+        """
+        return False
 
     def check_member_epoch(self, received: int, expected: int) -> Errors:
         """Return NONE if a commit or a fetch of offsets has its member's epoch (B63)."""

@@ -15,6 +15,8 @@ from kafkasim.model.client.rules import ClientRules
 from kafkasim.model.config.clients import ASSIGNOR_CLASSES
 from kafkasim.model.controller.kraft.feature_levels import SUPPORTED, Ranges
 from kafkasim.model.controller.kraft.rules import ControllerRules
+from kafkasim.model.group.modern.assignors.spec import Assignor
+from kafkasim.model.group.modern.assignors.uniform import uniform_assign_4_1
 from kafkasim.model.group.rules import GroupRules
 from kafkasim.model.raft.rules import RaftRules
 from kafkasim.model.replication.rules import ReplicationRules
@@ -193,6 +195,18 @@ class Group28(Group39):
         return False
 
 
+class Group41(GroupRules):
+    """The group coordinator of 4.1."""
+
+    def assignor(self, name: str) -> Assignor:
+        """Return the assignor of a name; uniform spares partitions that 4.0 moves."""
+        return uniform_assign_4_1 if name == "uniform" else super().assignor(name)
+
+    def describes_empty_group_id(self) -> bool:
+        """Return True: the answer names the group as the request does."""
+        return True
+
+
 class Replication28(ReplicationRules):
     """The brokers of 2.8."""
 
@@ -211,6 +225,7 @@ RULES: dict[str, dict[str, type]] = {
     },
     "4.1": {
         "controller": Controller41,
+        "group": Group41,
         "raft": Raft41,
         "lifecycle": Lifecycle41,
         "transaction": Transaction41,

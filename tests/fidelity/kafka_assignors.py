@@ -22,7 +22,7 @@ from tests.fidelity.real_kafka import jars, run_java
 HERE = Path(__file__).parent
 ASSIGNMENTS = HERE / "assignments"
 
-VERSIONS = ("4.0.0",)
+VERSIONS = ("4.0.0", "4.1.0")
 GROUPS = 1500
 ROUNDS = 3
 RACKS = ("r1", "r2", "r3")

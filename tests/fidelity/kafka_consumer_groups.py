@@ -12,7 +12,7 @@ from tests.fidelity.real_zookeeper import cluster_of
 from tests.fidelity.sides import SETTINGS, RealSide, Side
 
 HERE = Path(__file__).parent
-VERSIONS = ("4.0.0",)
+VERSIONS = ("4.0.0", "4.1.0")
 
 
 def ask(version: str) -> list[str]:

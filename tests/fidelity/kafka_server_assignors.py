@@ -1,8 +1,8 @@
 """What Kafka's own server-side assignors answer to generated groups (java/ServerAssignments.java).
 
 A case is a group, its topics, and what its members were assigned before. The assignments before are
-the model's own, from a chain of changes: members come and go, subscribe otherwise, and topics grow.
-So stickiness is asked of states that a group can be in.
+those of the model of 4.0, from a chain of changes: members come and go, subscribe otherwise, and
+topics grow. So stickiness is asked of states that a group can be in.
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ from pathlib import Path
 from kafkasim.model.group.modern.assignors.spec import GroupSpec, MemberSpec, SubscriptionType
 from kafkasim.model.group.modern.assignors.uniform import ASSIGNORS
 from kafkasim.model.group.modern.state.assignment import Assignment, partitions_of
+from kafkasim.model.group.rules import GroupRules
+from kafkasim.scenarios.variants.releases import RULES
 from tests.fidelity.real_kafka import jars, run_java
 
 HERE = Path(__file__).parent
-VERSIONS = ("4.0.0",)
+VERSIONS = ("4.0.0", "4.1.0")
 """Kafka's versions whose answers are committed."""
 
 CHAINS, STEPS = 60, 8
@@ -43,9 +45,10 @@ def question(assignor: str, spec: GroupSpec) -> str:
     return f"{assignor}|{spec.subscription_type.name}|{topics}|{members}"
 
 
-def answer(assignor: str, spec: GroupSpec) -> str:
-    """Return what the model answers, as a line."""
-    given = ASSIGNORS[assignor](spec)
+def answer(assignor: str, spec: GroupSpec, version: str) -> str:
+    """Return what the model of a version answers, as a line."""
+    rules = RULES.get(version[:3], {}).get("group", GroupRules)()
+    given = rules.assignor(assignor)(spec)
     return ";".join(f"{member_id}={_names(given.get(member_id, {}))}" for member_id in spec.members)
 
 

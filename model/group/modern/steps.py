@@ -149,7 +149,7 @@ class MemberSteps:
             return group.target_epoch, part
         members = group.with_member(updated)
         regexes = self.regexes.after(group, member, updated)
-        assignor = preferred_assignor(members) or self.default_assignor
+        assignor = self.rules.assignor(preferred_assignor(members) or self.default_assignor)
         try:
             computed, assigned = compute_target(
                 group, epoch, members, regexes, metadata, self.image, assignor

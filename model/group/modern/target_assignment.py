@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kafkasim.model.group.modern.assignors.spec import (
+    Assignor,
     GroupAssignment,
     GroupSpec,
     MemberSpec,
     PartitionAssignorError,
 )
-from kafkasim.model.group.modern.assignors.uniform import ASSIGNORS
 from kafkasim.model.group.modern.log.records import Entry, target_entry, target_epoch_entry
 from kafkasim.model.group.modern.state.assignment import EMPTY
 from kafkasim.model.group.modern.state.consumer_group import ConsumerGroup
@@ -28,12 +28,12 @@ def compute_target(
     regexes: Regexes,
     metadata: Mapping[str, TopicMetadata],
     image: TopicsImage,
-    assignor: str,
+    assignor: Assignor,
 ) -> tuple[list[Entry], GroupAssignment]:
     """Return the records of a group's new target assignment, and the assignment.
 
-    ``members`` are the members to be, ``metadata`` their topics, ``assignor`` is the name of the
-    assignor. A record is written for each member whose target changes.
+    ``members`` are the members to be, ``metadata`` their topics. A record is written for each
+    member whose target changes.
 
     Raises:
         PartitionAssignorError: a member subscribes to a topic that ``metadata`` lacks.
@@ -48,7 +48,7 @@ def compute_target(
     }
     partitions = {topic.topic_id: topic.partitions for topic in metadata.values()}
     spec = GroupSpec(specs, subscription_type(members, regexes), partitions)
-    assigned = ASSIGNORS[assignor](spec)
+    assigned = assignor(spec)
     entries = [
         target_entry(group.group_id, member_id, assigned.get(member_id, EMPTY))
         for member_id in specs

@@ -10,14 +10,13 @@ import java.util.TreeSet;
 import org.apache.kafka.common.Uuid;
 import org.apache.kafka.coordinator.group.api.assignor.ConsumerGroupPartitionAssignor;
 import org.apache.kafka.coordinator.group.api.assignor.MemberAssignment;
+import org.apache.kafka.coordinator.group.api.assignor.SubscribedTopicDescriber;
 import org.apache.kafka.coordinator.group.api.assignor.SubscriptionType;
 import org.apache.kafka.coordinator.group.assignor.RangeAssignor;
 import org.apache.kafka.coordinator.group.assignor.UniformAssignor;
 import org.apache.kafka.coordinator.group.modern.Assignment;
 import org.apache.kafka.coordinator.group.modern.GroupSpecImpl;
 import org.apache.kafka.coordinator.group.modern.MemberSubscriptionAndAssignmentImpl;
-import org.apache.kafka.coordinator.group.modern.SubscribedTopicDescriberImpl;
-import org.apache.kafka.coordinator.group.modern.TopicMetadata;
 
 /**
  * Assigns with the coordinator's own assignors: prints a line for each line of the file that the
@@ -34,10 +33,12 @@ public class ServerAssignments {
     private static String answer(String[] question) {
         ConsumerGroupPartitionAssignor assignor =
             question[0].equals("range") ? new RangeAssignor() : new UniformAssignor();
-        Map<Uuid, TopicMetadata> topics = new LinkedHashMap<>();
+        Map<Uuid, Integer> sizes = new LinkedHashMap<>();
+        Map<Uuid, String> names = new HashMap<>();
         for (String topic : question[2].split(",")) {
             String[] parts = topic.split(" ");
-            topics.put(id(parts[0]), new TopicMetadata(id(parts[0]), parts[0], Integer.parseInt(parts[1])));
+            sizes.put(id(parts[0]), Integer.parseInt(parts[1]));
+            names.put(id(parts[0]), parts[0]);
         }
         Map<String, MemberSubscriptionAndAssignmentImpl> members = new LinkedHashMap<>();
         Map<Uuid, Map<Integer, String>> inverted = new HashMap<>();
@@ -61,7 +62,7 @@ public class ServerAssignments {
         }
         Map<String, MemberAssignment> result = assignor.assign(
             new GroupSpecImpl(members, SubscriptionType.valueOf(question[1]), inverted),
-            new SubscribedTopicDescriberImpl(topics)).members();
+            new Topics(sizes)).members();
         StringBuilder text = new StringBuilder();
         for (String member : members.keySet()) {
             text.append(text.length() == 0 ? "" : ";").append(member).append("=");
@@ -70,11 +71,22 @@ public class ServerAssignments {
             String separator = "";
             for (Map.Entry<Uuid, Set<Integer>> topic : new TreeMap<>(given).entrySet())
                 for (int number : new TreeSet<>(topic.getValue())) {
-                    text.append(separator).append(topics.get(topic.getKey()).name()).append("-").append(number);
+                    text.append(separator).append(names.get(topic.getKey())).append("-").append(number);
                     separator = " ";
                 }
         }
         return text.toString();
+    }
+
+    /** Topics without racks. Kafka's own describer is another class in each version. */
+    private record Topics(Map<Uuid, Integer> sizes) implements SubscribedTopicDescriber {
+        public int numPartitions(Uuid topic) {
+            return sizes.getOrDefault(topic, -1);
+        }
+
+        public Set<String> racksForPartition(Uuid topic, int partition) {
+            return Set.of();
+        }
     }
 
     /** Topic t3 has the id 0…05, so that hash sets of ids are rising, too. */

@@ -2,6 +2,9 @@
 
 If all members subscribe to the same topics, each has a quota: it keeps what it has up to that, and
 those with room get the rest (UniformHomogeneousAssignmentBuilder). Otherwise see heterogeneous.py.
+
+The quotas of two members differ by one at most. Kafka 4.0 gives the higher ones to the first
+members; 4.1 to members that own as many already, and then to the last ones.
 """
 
 from __future__ import annotations
@@ -21,14 +24,23 @@ from kafkasim.model.group.modern.state.assignment import Assignment, assignment_
 
 def uniform_assign(spec: GroupSpec) -> GroupAssignment:
     """Give every member the same number of partitions, up to one, and move few."""
+    return _assign(spec, extra_last=False)
+
+
+def uniform_assign_4_1(spec: GroupSpec) -> GroupAssignment:
+    """Give every member the same number of partitions, up to one, and move fewer than 4.0 does."""
+    return _assign(spec, extra_last=True)
+
+
+def _assign(spec: GroupSpec, *, extra_last: bool) -> GroupAssignment:
     if not spec.members:
         return {}
     if spec.subscription_type is SubscriptionType.HOMOGENEOUS:
-        return _assign_homogeneous(spec)
+        return _assign_homogeneous(spec, extra_last=extra_last)
     return assign_heterogeneous(spec)
 
 
-def _assign_homogeneous(spec: GroupSpec) -> GroupAssignment:
+def _assign_homogeneous(spec: GroupSpec, *, extra_last: bool) -> GroupAssignment:
     topic_ids = next(iter(spec.members.values())).topic_ids
     if not topic_ids:
         return {}
@@ -37,15 +49,21 @@ def _assign_homogeneous(spec: GroupSpec) -> GroupAssignment:
     unassigned = [each for each in every if each not in owners]
     quota, extra = divmod(len(every), len(spec.members))
     kept: dict[str, list[tuple[str, int]]] = {}
-    room: dict[str, int] = {}
-    for i, (member_id, member) in enumerate(spec.members.items()):
-        limit = quota + (1 if i < extra else 0)
+    limits: dict[str, int] = {}
+    for member_id, member in spec.members.items():
+        limit = quota + (1 if extra else 0)
         kept[member_id], excess = _split(member.assignment, topic_ids, limit)
         unassigned += excess
-        room[member_id] = limit - len(kept[member_id])
+        if extra_last and len(kept[member_id]) <= quota:
+            limit = quota
+        limits[member_id] = limit
+        extra -= limit - quota
+    lower = [member_id for member_id, limit in limits.items() if limit == quota]
+    for member_id in lower[len(lower) - extra :]:
+        limits[member_id] += 1
     rest = iter(unassigned)
-    for member_id, free in room.items():
-        kept[member_id] += islice(rest, free)
+    for member_id, limit in limits.items():
+        kept[member_id] += islice(rest, limit - len(kept[member_id]))
     return {member_id: assignment_of(some) for member_id, some in kept.items()}
 
 
