@@ -13,7 +13,7 @@ from typing import Any
 from kafkasim.model import messages as m
 from kafkasim.model.errors import Errors
 from kafkasim.model.records import TopicPartition
-from tests.fidelity import quorum_on_wire, quotas_on_wire, transactions_on_wire
+from tests.fidelity import quorum_on_wire, quotas_on_wire, servers_on_wire, transactions_on_wire
 from tests.fidelity.batches import decoded, encoded
 
 Body = dict[str, Any]
@@ -47,6 +47,7 @@ VERSIONS = {
     **transactions_on_wire.VERSIONS,
     **quotas_on_wire.VERSIONS,
     **quorum_on_wire.VERSIONS,
+    **servers_on_wire.VERSIONS,
     "DescribeGroups": 6,
     "ListGroups": 5,
     "DeleteGroups": 2,
@@ -390,6 +391,7 @@ _REQUESTS: dict[type, tuple[str, Callable[[Any], Body]]] = {
     **transactions_on_wire.REQUESTS,
     **quotas_on_wire.REQUESTS,
     **quorum_on_wire.REQUESTS,
+    **servers_on_wire.REQUESTS,
     m.ProduceRequest: ("Produce", _produce),
     m.FetchRequest: ("Fetch", _fetch),
     m.ListOffsetsRequest: ("ListOffsets", _list_offsets),
@@ -657,6 +659,7 @@ def _topic_results(body: Body, name: str, key: str = "Name") -> tuple[tuple[str,
 _RESPONSES: dict[type, Callable[[Any, Body], Any]] = {
     **quotas_on_wire.RESPONSES,
     **quorum_on_wire.RESPONSES,
+    **servers_on_wire.RESPONSES,
     **transactions_on_wire.RESPONSES,
     m.ProduceRequest: _produced,
     m.ListOffsetsRequest: _listed,

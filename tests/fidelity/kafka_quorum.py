@@ -1,10 +1,11 @@
-"""What Kafka answers about its quorum: its voters are fixed or may change (kraft.version)."""
+"""What Kafka answers about its quorum, whose voters are fixed or may change, and to brokers."""
 
 from __future__ import annotations
 
 import tempfile
 from pathlib import Path
 
+from tests.fidelity.conversations import brokers
 from tests.fidelity.conversations.quorum import CONVERSATIONS, IF_CHANGEABLE
 from tests.fidelity.conversations.talk import Talk
 from tests.fidelity.real_kafka import VERSIONS as KRAFT_VERSIONS
@@ -31,7 +32,7 @@ def ask(version: str) -> list[str]:
 def answers(kind: str, side: Side) -> list[str]:
     """Run every conversation with a quorum on one side; return a line per answer."""
     lines: list[str] = []
-    conversations = IF_CHANGEABLE if QUORUMS[kind] else CONVERSATIONS
+    conversations = IF_CHANGEABLE if QUORUMS[kind] else {**CONVERSATIONS, **brokers.CONVERSATIONS}
     for name, conversation in conversations.items():
         talk = Talk(side, f"{kind}: {name}")
         conversation(talk)

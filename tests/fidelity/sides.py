@@ -17,7 +17,7 @@ from kafkasim.model.effects import Close
 from kafkasim.model.errors import Errors
 from kafkasim.model.records import TopicPartition
 from kafkasim.scenarios.variants.releases import BROKER, RULES
-from tests.fidelity import quorum_on_wire, quotas_on_wire, transactions_on_wire
+from tests.fidelity import quorum_on_wire, quotas_on_wire, servers_on_wire, transactions_on_wire
 from tests.fidelity.adapter import OLDER, VERSIONS, from_wire, to_wire, version_of
 from tests.fidelity.real_kafka import BROKERS, CONTROLLER, DIRECTORY_ID, RealCluster
 from tests.fidelity.real_zookeeper import RealZooKeeperCluster
@@ -252,6 +252,7 @@ _SHOWN: dict[type, Any] = {
     **transactions_on_wire.SHOWN,
     **quotas_on_wire.SHOWN,
     **quorum_on_wire.SHOWN,
+    **servers_on_wire.SHOWN,
     m.ProduceResponse: lambda a, n: [
         f"{_at(p.tp)} {p.error.name} base={p.base_offset}"
         for p in sorted(a.partitions, key=lambda p: p.tp)
