@@ -89,6 +89,7 @@ class ConsumerGroups:
         self._coordinators: dict[int, tuple[int, str]] = {}  # partition -> (leader epoch, node)
         # Group -> partition -> its owner, and the row that says so.
         self._owners: dict[str, dict[str, tuple[str, int]]] = {}
+        self._epochs: dict[tuple[str, str], int] = {}  # (group, member id) -> its epoch, when told
         self._drifting: dict[str, None] = {}  # hosts
         trace = cluster.trace
         trace.subscribe(facts.MemberRequest, self._on_request)
@@ -135,8 +136,19 @@ class ConsumerGroups:
         if fact.rebalance_timeout_ms:
             member.rebalance_us = fact.rebalance_timeout_ms * 1000
         member.instance_id = fact.instance_id or member.instance_id
-        if view is not None:
+        if view is not None and not self._is_outdated(node, fact):
             self._hear(t, view, fact)
+
+    def _is_outdated(self, node: str, fact: facts.MemberRequest) -> bool:
+        """Return whether a classic member names an epoch of before its present one.
+
+        The coordinator refuses that, and the session goes on as it was
+        (throwIfGenerationIdUnmatched). The members of a classic group that becomes a consumer group
+        have its generation for their epoch.
+        """
+        told = self._epochs.get((fact.group, fact.member_id), 0)
+        epoch = max(told, self._former_generation(node, fact.group))
+        return fact.api in ("Heartbeat", "SyncGroup") and fact.generation < epoch
 
     def _is_classic(self, node: str, group: str) -> bool:
         """Return whether a group is a classic one with members: no heartbeat takes its name."""
@@ -294,6 +306,7 @@ class ConsumerGroups:
         group = fact.group
         if not self._coordinates(node, group):
             return
+        self._epochs[group, fact.member_id] = fact.generation
         owners = self._owners.setdefault(group, {})
         for name in [name for name, (who, _) in owners.items() if who == fact.member_id]:
             del owners[name]

@@ -299,6 +299,25 @@ STORIES: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
         [later(6), group("Stable", 3, "m2")],
         [later(5), group("Stable", 3, "m2")],
     ),
+    "needless-eviction a member that names an epoch of before": (
+        [*JOINED, classic("SyncGroup", "m1", 2), owns("m1", 2, "orders-0"), later(4)],
+        [classic("Heartbeat", "m1", 1), later(26), group("Stable", 3, "m2")],
+        [classic("Heartbeat", "m1", 2), later(26), group("Stable", 3, "m2")],
+    ),
+    "needless-eviction a member that names a generation of before the group's upgrade": (
+        [
+            OFFSETS,
+            LOADED,
+            classic("JoinGroup", "m1", -1, 6000),
+            group("Stable", 5, "m1"),
+            beats("m2", 0, ("orders",)),
+            ("broker-1", facts.GroupConverted("billing", "consumer", "")),
+            group("Stable", 6, "m1", "m2"),
+            later(3),
+        ],
+        [classic("Heartbeat", "m1", 4), later(3), group("Stable", 7, "m2")],
+        [classic("Heartbeat", "m1", 5), later(3), group("Stable", 7, "m2")],
+    ),
     "needless-eviction a member of a group that is a classic one again": (
         [
             *CONVERTED,

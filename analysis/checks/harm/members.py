@@ -86,7 +86,8 @@ _AWAITED = """
 
 _HEARD = """
     -- When the sessions of those members began, and when the coordinator heard them: by a heartbeat
-    -- of their generation, or by any request if the group is of the consumer protocol.
+    -- of their generation, or by any request if the group is of the consumer protocol, but by none
+    -- that names an earlier epoch than the member's.
     SELECT gone.*, begins, loads, anew, api, heard.seq AS heard_seq, heard.t_us AS heard_us
     FROM members_gone AS gone JOIN (
         SELECT run, node, group, tenure, seq, coalesce(since_us, t_us) AS t_us, member_id, consumer,
@@ -99,14 +100,31 @@ _HEARD = """
         UNION ALL
         SELECT run, node, group, tenure, seq, t_us, member_id, consumer, false, NULL, NULL, api
         FROM (SELECT *, last(IF(what = 'state', generation, NULL), true) OVER (
-                  PARTITION BY run, node, group, tenure ORDER BY seq) AS current
-              FROM group_rows)
-        WHERE what = 'request' AND IF(consumer, api IN ('JoinGroup', 'SyncGroup', 'Heartbeat')
+                  PARTITION BY run, node, group, tenure ORDER BY seq) AS current,
+                  last(IF(what = 'state' AND NOT consumer, IF(state = 'Dead', 0, generation), NULL),
+                       true) OVER (PARTITION BY run, node, group ORDER BY seq) AS former
+              FROM (SELECT group_rows.*, epoch FROM group_rows LEFT JOIN epochs USING (run, seq)))
+        WHERE what = 'request' AND NOT (consumer AND api IN ('SyncGroup', 'Heartbeat')
+                                        AND generation < greatest(epoch, former, 0))
+            AND IF(consumer, api IN ('JoinGroup', 'SyncGroup', 'Heartbeat')
             OR (api = 'ConsumerGroupHeartbeat' AND generation >= 0),
             api = 'Heartbeat' AND generation = current)) AS heard
         ON gone.run = heard.run AND gone.node = heard.node AND gone.group = heard.group
         AND gone.tenure = heard.tenure AND gone.member_id = heard.member_id
         AND gone.consumer = heard.consumer AND heard.seq < next_seq"""
+
+_EPOCHS = """
+    -- The last epoch that a group's coordinator had told of a member when its request came. (The
+    -- members of a classic group that becomes a consumer group have its generation for theirs.)
+    SELECT run, seq, epoch
+    FROM (SELECT run, seq, asks, last(epoch, true) OVER (
+              PARTITION BY run, group, member_id ORDER BY seq) AS epoch
+          FROM (SELECT run, seq, group, member_id, false AS asks, generation AS epoch
+                FROM GroupAssigned
+                UNION ALL
+                SELECT run, seq, group, member_id, true, NULL FROM MemberRequest
+                WHERE api IN ('SyncGroup', 'Heartbeat')))
+    WHERE asks AND epoch IS NOT NULL"""
 
 _REPLACING = """
     -- Static members that take the place of another one, or get it back, within a generation: their
@@ -243,7 +261,8 @@ NEEDLESS_EVICTION = offending(
     # may follow. What comes after the session counts no more, nor what comes later. A removal that
     # was not committed in time is repeated.
     f"""
-    WITH replacing AS ({_REPLACING}), heard AS ({_HEARD}), sessions AS ({_SESSIONS}),
+    WITH replacing AS ({_REPLACING}), epochs AS ({_EPOCHS}), heard AS ({_HEARD}),
+    sessions AS ({_SESSIONS}),
     removed AS ({_REMOVED}), repeated AS ({_REPEATED}), awaited AS ({_AWAITED})
     SELECT run, CAST(NULL AS STRING) AS topic_id, CAST(NULL AS BIGINT) AS partition,
            next_seq AS seq, group, member_id, min(next_t_us) - max(since_us) AS silent,
