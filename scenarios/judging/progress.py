@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.source import FactSource, PartitionKey
+from kafkasim.scenarios.judging.transactions.liveness.controllers.lost_answers import LostAnswers
 from kafkasim.scenarios.judging.transactions.liveness.failed_replicas import FailedReplicas
 from kafkasim.scenarios.judging.transactions.liveness.positions import Positions
 from kafkasim.scenarios.language.nodes import broker_of
@@ -34,17 +35,13 @@ class Progress:
         self.deleted: dict[str, None] = {}  # topic ids
         self.positions = Positions(trace).last  # (position, node) by group and partition
         self._failed = FailedReplicas(trace)
+        self._lost_answers = LostAnswers(trace, zookeeper)
         self.superseded: dict[int, None] = {}  # brokers with the registration of a dead process
-        self.unsure: dict[PartitionKey, int] = {}  # leader epoch of a lost answer to a write
         self._transactional: dict[int, None] = {}  # producer ids
         self._open: dict[tuple[PartitionKey, int], int] = {}
         """The first offset of each open transaction, by partition and producer id"""
         self._places: dict[PartitionKey, int] = {}  # partitions in the order of their first change
         self._unsettled: dict[PartitionKey, None] = {}  # partitions that lack something
-        self._newest = -1  # the highest zxid of a partition change
-        self._changed: dict[PartitionKey, int] = {}  # the row of the last change
-        self._connected: dict[str, int] = {}  # node -> the row of its last connection
-        self._proposed: dict[PartitionKey, facts.IsrProposed] = {}
         self._controller = (-1, "")  # (controller epoch, node)
         self._registered: dict[int, int] = {}  # broker -> epoch, since its process started
         self._epochs: dict[int, int] = {}  # of each broker's last registration
@@ -58,9 +55,6 @@ class Progress:
             (facts.BecameLeader, self._on_leader),
             (facts.HighWatermark, self._on_high_watermark),
             (facts.HostStarted, self._on_started),
-            (facts.IsrProposed, self._on_isr_proposed),
-            (facts.IsrUpdateFailed, self._on_isr_refused),
-            (facts.ZooKeeperConnection, self._on_connection),
             (facts.ControllerActive, self._on_controller),
             (facts.TransactionBegun, self._on_begun),
             (facts.MarkerWritten, self._on_marker),
@@ -132,9 +126,8 @@ class Progress:
         - A follower has failed (``failed_replicas.py``); ``excuse`` names the partition's loss.
         - A broker was registered, late, by its own dead predecessor. Its heartbeats get
           STALE_BROKER_EPOCH, and it does not register again (BrokerLifecycleManager).
-        - A ZooKeeper controller lost the answer to its write of an ISR. It finds another version
-          when it tries again, the leader gets INVALID_UPDATE_VERSION, and proposes no more
-          changes in this leader epoch (Partition).
+        - A ZooKeeper controller lost the answer to its write of an ISR, and the leader proposes no
+          more changes in this leader epoch (``controllers/lost_answers.py``).
 
         A group waits with the first of them where the high watermark stands within a batch
         (:meth:`_within_batch`).
@@ -146,7 +139,7 @@ class Progress:
             why = [
                 "late-registration" if broker in self.superseded
                 else self._failed.why(key, broker, lost)
-                or ("lost-zookeeper-answer" if self.unsure.get(key) == change.leader_epoch else "")
+                or self._lost_answers.why(key, change.leader_epoch)
                 for broker in absent
             ]  # fmt: skip
             if absent and all(why):
@@ -239,7 +232,7 @@ class Progress:
             for key in [key for key in known if key[0] == fact.topic_id]:
                 del known[key]
 
-    def _on_partition(self, seq: int, _t: int, _node: str, fact: facts.PartitionChanged) -> None:
+    def _on_partition(self, _seq: int, _t: int, _node: str, fact: facts.PartitionChanged) -> None:
         key = (fact.topic_id, fact.partition)
         if fact.topic_id in self.deleted:
             return
@@ -248,38 +241,6 @@ class Progress:
             self.partitions[key] = fact
             self._places.setdefault(key, len(self._places))
             self._settle(key)
-            self._changed[key] = seq
-            if self._zookeeper and fact.offset < self._newest and fact.reason != "loaded":
-                self.unsure[key] = fact.leader_epoch
-        self._newest = max(self._newest, fact.offset)
-
-    def _on_isr_proposed(self, _seq: int, _t: int, _node: str, fact: facts.IsrProposed) -> None:
-        key = (fact.topic_id, fact.partition)
-        self._proposed[key] = fact
-
-    def _on_isr_refused(self, _seq: int, _t: int, node: str, fact: facts.IsrUpdateFailed) -> None:
-        """Suspect a lost answer: the writer connected again after the last change in the trace.
-
-        A proposal that builds on an older change than the trace has was refused for that one. The
-        controller had the answer to its write, so it knows a repeated proposal (KAFKA-12751).
-        """
-        key = (fact.topic_id, fact.partition)
-        known, proposed = self.partitions.get(key), self._proposed.get(key)
-        if (
-            known is not None
-            and proposed is not None
-            and proposed.leader_epoch == fact.leader_epoch
-            and proposed.partition_epoch < known.partition_epoch
-        ):
-            return
-        if self._zookeeper and fact.error == "INVALID_UPDATE_VERSION":
-            found = max(self._connected.get(each, -1) for each in (node, self._controller[1]))
-            if found > self._changed.get(key, -1):
-                self.unsure[key] = fact.leader_epoch
-
-    def _on_connection(self, seq: int, _t: int, node: str, fact: facts.ZooKeeperConnection) -> None:
-        if fact.state == "CONNECTED":
-            self._connected[node] = seq
 
     def _on_controller(self, _seq: int, _t: int, node: str, fact: facts.ControllerActive) -> None:
         if fact.active:

@@ -233,47 +233,6 @@ def test_unfenced_brokers_are_told_in_order() -> None:
     assert _after(rows).unfenced() == [1]
 
 
-def test_a_leader_whose_isr_was_written_but_not_answered_waits_for_the_next_epoch() -> None:
-    other = ("broker-1", facts.PartitionChanged(9, T, 1, 1, 0, 0, (1,), (1,), "created", False))
-    late = ("broker-1", facts.PartitionChanged(7, T, P, 1, 0, 3, (1, 2), (1, 2, 3), "lag", False))
-    told_late = _after([*SHORT, other, late], zookeeper=True)
-    assert told_late.stall_excuse(MISSING, _nothing_lost) == "lost-zookeeper-answer"
-    in_order = _after([*SHORT, late, other], zookeeper=True)
-    assert in_order.stall_excuse(MISSING, _nothing_lost) == ""
-    elected = facts.PartitionChanged(12, T, P, 1, 1, 4, (1, 2), (1, 2, 3), "preferred", False)
-    over = _after([*SHORT, other, late, ("broker-1", elected)], zookeeper=True)
-    assert over.stall_excuse(MISSING, _nothing_lost) == ""
-
-
-def test_a_leader_whose_refused_write_may_be_its_own_waits_for_the_next_epoch() -> None:
-    active = ("broker-2", facts.ControllerActive(1, True))
-    refused = ("broker-1", facts.IsrUpdateFailed(T, P, 0, "INVALID_UPDATE_VERSION"))
-    found = ("broker-2", facts.ZooKeeperConnection(5, "CONNECTED", "zookeeper-2"))
-    rows = [active, *SHORT, found, refused]
-    assert (
-        _after(rows, zookeeper=True).stall_excuse(MISSING, _nothing_lost) == "lost-zookeeper-answer"
-    )
-    for other in (
-        [active, found, *SHORT, refused],  # the connection is older than what is known
-        [active, *SHORT, ("broker-3", found[1]), refused],  # another one's connection
-        [active, *SHORT, found, ("broker-1", facts.IsrUpdateFailed(T, P, 0, "INELIGIBLE_REPLICA"))],
-    ):
-        assert _after(other, zookeeper=True).stall_excuse(MISSING, _nothing_lost) == ""
-
-
-@pytest.mark.parametrize(("epoch", "excuse"), [(2, "lost-zookeeper-answer"), (1, "")])
-def test_a_controller_that_knows_a_change_takes_its_proposal_twice(epoch: int, excuse: str) -> None:
-    """It had the answer to its write; the proposal that is refused builds on the change before."""
-    rows = [
-        ("broker-2", facts.ControllerActive(1, True)),
-        *SHORT,
-        ("broker-1", facts.IsrProposed(T, P, 0, epoch, "shrink", (3,))),
-        ("broker-2", facts.ZooKeeperConnection(5, "CONNECTED", "zookeeper-2")),
-        ("broker-1", facts.IsrUpdateFailed(T, P, 0, "INVALID_UPDATE_VERSION")),
-    ]
-    assert _after(rows, zookeeper=True).stall_excuse(MISSING, _nothing_lost) == excuse
-
-
 def _marker(offset: int, epoch: int) -> facts.MarkerWritten:
     return facts.MarkerWritten(T, P, 5, 0, True, offset, epoch, 0)
 

@@ -34,8 +34,9 @@ from collections.abc import Mapping, Sequence
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.invariants.traced import coordinator_partition, offsets_partition
 from kafkasim.scenarios.judging.source import AllowsUnclean, FactSource, PartitionKey
+from kafkasim.scenarios.judging.transactions.liveness.controllers.lost_answers import LOST_ANSWER
 
-LOST_ANSWER, CLEARED_ELR = "lost-zookeeper-answer", "cleared-elr"
+CLEARED_ELR = "cleared-elr"
 
 _GROUP = re.compile(r"group (\S+) is at \d+ of \d+ in (\S+) \(last read by (\S+)\)$")
 _CLIENT = re.compile(r"(\S+) (?:has records that are neither|handles what it was given)")
