@@ -26,8 +26,8 @@ def _wait(seconds: float) -> Row:
     return ("", seconds)
 
 
-def _registered(broker: int = 1, change: str = "registered") -> Row:
-    fact = facts.BrokerRegistration(7, broker, 7, change, True, False, None)
+def _registered(broker: int = 1, change: str = "registered", offset: int = 7) -> Row:
+    fact = facts.BrokerRegistration(offset, broker, offset, change, True, False, None)
     return ("controller-1", fact)
 
 
@@ -44,7 +44,7 @@ def _excuse(rows: list[Row], *lines: str) -> str:
         [_wait(43), ELECTED, _wait(17)],  # the session of the process before may end 8 s ago
         [_wait(1), CUT, _wait(42), HEALED, _wait(17)],
         [_wait(50), CUT, _wait(10)],
-        [_wait(43), ELECTED, _registered(2), _registered(1, "fenced"), _wait(17)],
+        [_wait(43), ELECTED, _registered(2), _registered(1, "fenced", 8), _wait(17)],
     ],
     ids=["elected", "healed", "cut-off", "another-broker"],
 )
@@ -72,6 +72,14 @@ def test_a_broker_may_give_up_within_two_sessions_of_what_kept_it(rows: list[Row
 )
 def test_a_broker_that_controllers_had_time_to_register_has_no_excuse(rows: list[Row]) -> None:
     assert _excuse([LIMIT, STARTS, *rows, ENDS], DOWN) == ""
+
+
+def test_a_new_controller_records_the_registration_of_the_process_before_again() -> None:
+    first, again = _registered(1, offset=3), [_registered(1, "unfenced", 5), _registered(1)]
+    rows = [LIMIT, _registered(), STARTS, _wait(43), first, *again, ELECTED, _wait(17), ENDS]
+    assert _excuse(rows, DOWN) == LATE_SESSION
+    rows = [LIMIT, _registered(), STARTS, _wait(43), _registered(1, offset=8), ELECTED, _wait(17)]
+    assert _excuse([*rows, ENDS], DOWN) == ""
 
 
 def test_only_a_process_that_ends_itself_has_given_up() -> None:

@@ -37,6 +37,7 @@ class Registrations:
         self._timeout_us = timeout_us
         self._waiting: dict[int, int] = {}  # broker -> since when, until it registers
         self._ended: dict[int, tuple[int, int]] = {}  # broker -> (when, when it was to register)
+        self._offset = -1  # of the last registration: a new controller records earlier ones again
         self._undisturbed = 0  # since when no controller was elected and no fault ended
         self._faults = 0  # in force
         trace.subscribe(facts.HostStarted, self._on_started)
@@ -77,7 +78,8 @@ class Registrations:
     def _on_registration(
         self, _seq: int, _t: int, _node: str, fact: facts.BrokerRegistration
     ) -> None:
-        if fact.change == "registered":
+        known, self._offset = self._offset, max(self._offset, fact.offset)
+        if fact.change == "registered" and fact.offset > known:
             self._waiting.pop(fact.broker, None)
 
     def _on_stopped(self, _seq: int, t: int, node: str, fact: facts.HostStopped) -> None:
