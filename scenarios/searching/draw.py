@@ -14,7 +14,9 @@ seeds something happens to clients and coordinators as well (clients/meeting.py)
 producer waits longer than it is willing to (clients/patience.py). A few seeds are quiet for a
 minute, and then a group rebalances. Last come choices among the values of an enumeration: how
 groups commit, and how producers compress and partition (choices/clients.py); and in some seeds an
-operator resets or deletes what a group has committed (choices/offsets.py).
+operator resets or deletes what a group has committed (choices/offsets.py). Some scenarios are then
+put into another world (worlds/): the voters of the quorum change, brokers leave for good, lag and
+session times are up to ten times Kafka's, the topic's settings change, the release is the newest.
 
 Timeouts are lowered to seconds, so that a run of a few seconds under faults sees sessions end,
 replicas fall behind and leaders move. Each seed leaves out most kinds of faults, so that the
@@ -64,6 +66,11 @@ from kafkasim.scenarios.searching.draw_workload import (
     rack_readers,
     workloads,
 )
+from kafkasim.scenarios.searching.worlds.departures import leave_for_good
+from kafkasim.scenarios.searching.worlds.releases import features_change, newest_release
+from kafkasim.scenarios.searching.worlds.timers import any_timers
+from kafkasim.scenarios.searching.worlds.topic_settings import min_isr_changes, unclean_elections
+from kafkasim.scenarios.searching.worlds.voters import voter_changes
 
 MODES = ("kraft", "zookeeper")
 
@@ -104,7 +111,19 @@ def draw(seed: int) -> dict[str, Any]:
     codecs(random.Random(f"swarm/{seed}/codecs"), data)
     partitioners(random.Random(f"swarm/{seed}/partitioners"), data)
     tamper_with_offsets(random.Random(f"swarm/{seed}/offsets"), data)
+    worlds(seed, data)
     return data
+
+
+def worlds(seed: int, data: dict[str, Any]) -> None:
+    """Put some scenarios into another world."""
+    any_timers(random.Random(f"swarm/{seed}/timers"), data, mode_of(seed))
+    voter_changes(random.Random(f"swarm/{seed}/voters"), data)
+    min_isr_changes(random.Random(f"swarm/{seed}/min-isr"), data)
+    unclean_elections(random.Random(f"swarm/{seed}/unclean"), data)
+    leave_for_good(random.Random(f"swarm/{seed}/departures"), data)
+    newest_release(random.Random(f"swarm/{seed}/newest"), data)
+    features_change(random.Random(f"swarm/{seed}/features"), data)
 
 
 def _draw(seed: int) -> dict[str, Any]:

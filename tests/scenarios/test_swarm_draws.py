@@ -268,6 +268,7 @@ def test_a_hop_is_late_for_about_as_long_as_its_producer_waits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(draw_workload, "QUIET", 0)  # its faults come behind
+    monkeypatch.setattr(drawing, "worlds", lambda *_: None)  # and theirs
     monkeypatch.setattr(patience, "PATIENCE", 0)
     before = [draw(seed) for seed in range(120)]
     monkeypatch.setattr(patience, "PATIENCE", 1)

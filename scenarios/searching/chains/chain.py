@@ -25,8 +25,14 @@ from kafkasim.scenarios.searching.shapes.focus import Focus, ms
 
 Kind = TypeVar("Kind")
 
-MINUTES = 0.04
-"""The share of chains that last about a minute; each costs as much as ten others."""
+MINUTES = 0.12
+"""The share of chains that last about a minute; each costs as much as three others."""
+
+LINKS_OF_A_MINUTE = (12, 16, 20)
+"""How many events follow one another in a minute's run, so that no stretch of it is quiet."""
+
+LONGEST_MS = 60_000
+"""How long a chain lasts at most."""
 
 MOST_KINDS = 3
 """So many kinds of events, and of disturbances, at most."""
@@ -51,7 +57,8 @@ def play_chain(rng: random.Random, data: dict[str, Any], mode: str) -> None:
     stretch = Stretch(focus, pace) if rng.random() < STRETCHED else None
     if stretch is not None:
         stretch.begin(focus, pace, Anchor(at))
-    for _ in range(rng.choice(LINKS)):
+    links = rng.choice(LINKS_OF_A_MINUTE if pace.minute else LINKS)
+    for number in range(links):
         anchor = Anchor(at)
         if stretch is not None and rng.random() < 0.7:
             anchor = stretch.within()
@@ -61,11 +68,11 @@ def play_chain(rng: random.Random, data: dict[str, Any], mode: str) -> None:
             around = anchor if anchor.when else Anchor(max(50.0, at - pace.near()))
             rng.choice(disturbances)(focus, pace, around)
         rng.choice(events)(focus, pace, anchor)
-        at = min(at + pace.near(), pace.end_ms)
+        at = pace.next(at, links - number - 1)
     if stretch is not None:
         at += stretch.lasts
     rest = rng.choice((pace.fetch_ms, pace.lag_ms, pace.session_ms))
-    data["duration"] = ms(at + min(1000 + 1.2 * rest, pace.longest_ms))
+    data["duration"] = ms(min(at + min(1000 + 1.2 * rest, pace.longest_ms), LONGEST_MS))
     focus.install()
     data["expect"]["permits"] = permitted(data["workload"], _is_unclean(data))
 
@@ -87,6 +94,11 @@ def _cluster(focus: Focus, pace: Pace) -> None:
     focus.assign_all_orders(rng.choice((2, 3, 3, 3)), rng.choice((1, 3, 6, 6)))
     if rng.random() < 0.7:  # otherwise the workloads that were drawn
         focus.producers()
+    if pace.minute:  # with few records, so that a minute costs no more than it must
+        focus.config["metadata.max.idle.interval.ms"] = 500
+        for each in focus.data["workload"]:
+            if each["kind"] == "producer":
+                each["rate"] = f"{rng.choice((2, 5, 10))}/s"
 
 
 def _is_unclean(data: dict[str, Any]) -> bool:

@@ -13,6 +13,9 @@ from typing import Any
 NETWORK_MS = 20
 """A few round trips."""
 
+LONGEST_GAP_MS = 6000
+"""The longest gap between two links of a minute's run."""
+
 HEARTBEAT_PARTS = (3, 4.5, 6)
 """Into how many intervals a session is divided; Kafka's default is 4.5."""
 
@@ -24,10 +27,10 @@ class Pace:
         """Draw the timers. In a ``minute``'s run they reach Kafka's defaults and ten times them."""
         self.rng = rng
         self.minute = minute
-        self.fetch_ms = rng.choice((50, 100, 500))
+        self.fetch_ms = 500 if minute else rng.choice((50, 100, 500))
         if minute:
             self.lag_ms = self._between(3000, 300_000)
-            self.session_ms = self._between(2000, 90_000)
+            self.session_ms = self._between(900, 90_000)
         else:
             self.lag_ms = self._between(500, 20_000)
             self.session_ms = self._between(1000, 9000)
@@ -66,6 +69,17 @@ class Pace:
         """Draw a gap: up to one and a half of a timer, as often of a short as of a long one."""
         timer = self.rng.choice((NETWORK_MS, self.fetch_ms, self.lag_ms, self.session_ms))
         return min(timer * self.rng.uniform(0.1, 1.5), self.longest_ms)
+
+    def next(self, at: float, links: int) -> float:
+        """Draw when the next link begins, after one at ``at`` ms; ``links`` are left.
+
+        The links of a minute's run are spread over all of it.
+        """
+        gap = self.near()
+        if self.minute:
+            gap = min(gap, LONGEST_GAP_MS)
+            gap = max(gap, self.rng.uniform(0.5, 1.5) * (self.end_ms - at) / max(links, 1))
+        return min(at + gap, self.end_ms)
 
     def away(self) -> float:
         """Draw how long something is away: often shorter, and often longer, than the timers."""

@@ -1,0 +1,215 @@
+"""What share of the drawn scenarios is in which world.
+
+``python -m kafkasim.scenarios.searching.worlds.shares`` prints it.
+
+A rule of Kafka that no drawn scenario exercises is not searched. So each kind of world that the
+search is to visit stands here with the share of seeds that must have it. Scenarios are drawn, and
+none is run. ``tests/scenarios/test_swarm_shares.py`` fails if a share falls short.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from kafkasim.scenarios.language.units import duration_us
+from kafkasim.scenarios.searching.draw import MODES, draw, mode_of
+
+Scenario = dict[str, Any]
+
+LAG_MS = 30_000
+"""Kafka's default of replica.lag.time.max.ms."""
+
+SESSION_MS = {"kraft": 9000, "zookeeper": 18_000}
+"""Kafka's default of a broker's session timeout."""
+
+LONG_US = 50_000_000
+"""A run of about a minute lasts at least so long."""
+
+
+@dataclass(frozen=True)
+class World:
+    """A kind of world: its name, the modes that have it, the share of their seeds that must."""
+
+    name: str
+    modes: Sequence[str]
+    least: float
+    fits: Callable[[Scenario], bool]
+
+
+def table(seeds: Iterable[int]) -> Iterator[tuple[World, str, float]]:
+    """Yield each world, each of its modes, and the share of the mode's seeds that have it."""
+    drawn: dict[str, list[Scenario]] = {mode: [] for mode in MODES}
+    for seed in seeds:
+        drawn[mode_of(seed)].append(draw(seed))
+    for world in WORLDS:
+        for mode in world.modes:
+            yield world, mode, sum(map(world.fits, drawn[mode])) / len(drawn[mode])
+
+
+# --------------------------------------------------------------------------------- of the cluster
+
+
+def _config(name: str) -> Callable[[Scenario], Any]:
+    return lambda data: data["cluster"]["config"].get(name)
+
+
+def _servers(count: int) -> Callable[[Scenario], bool]:
+    return lambda data: count in (data["cluster"].get(key) for key in ("controllers", "zookeepers"))
+
+
+def _release(*names: str) -> Callable[[Scenario], bool]:
+    return lambda data: data["cluster"].get("kafka-version", "4.0") in names
+
+
+def _elr(data: Scenario) -> bool:
+    cluster = data["cluster"]
+    return cluster.get("kafka-version") == "4.1" or bool(cluster.get("features"))
+
+
+def _timers(data: Scenario) -> tuple[float, float]:
+    """Return a broker's lag and session timeouts, each as a multiple of Kafka's default."""
+    config = data["cluster"]["config"]
+    mode = data["cluster"].get("mode", "kraft")
+    session = {"kraft": "broker.session.timeout.ms", "zookeeper": "zookeeper.session.timeout.ms"}
+    return (
+        config["replica.lag.time.max.ms"] / LAG_MS,
+        config[session[mode]] / SESSION_MS[mode],
+    )
+
+
+def _lag_first(data: Scenario) -> bool:
+    lag, session = _timers(data)
+    return lag * LAG_MS < session * SESSION_MS[data["cluster"].get("mode", "kraft")]
+
+
+def _reads_by_rack(data: Scenario) -> bool:
+    groups = [each for each in data["workload"] if "rack" in each]
+    return bool(groups and _config("replica.selector.class")(data) and data["cluster"]["racks"])
+
+
+# ------------------------------------------------------------------------------------ what happens
+
+
+def _operated(data: Scenario, *kinds: str) -> list[Scenario]:
+    return [each for each in data.get("operations", ()) if each["kind"] in kinds]
+
+
+def _voters_change(data: Scenario) -> bool:
+    return bool(data["faults"]) and bool(_operated(data, "add-voter", "remove-voter"))
+
+
+def _voter_disk_replaced(data: Scenario) -> bool:
+    replaced = [each["node"] for each in _operated(data, "replace-disk")]
+    return any(node.startswith("controller-") for node in replaced)
+
+
+def _first_voter_disk_replaced(data: Scenario) -> bool:
+    """Return whether a controller that votes from the start gets an empty disk."""
+    first = [f"controller-{n + 1}" for n in range(data["cluster"].get("controllers", 0))]
+    return any(each["node"] in first for each in _operated(data, "replace-disk"))
+
+
+def _features_change(data: Scenario) -> bool:
+    return bool(_operated(data, "update-features"))
+
+
+def _unclean(data: Scenario) -> bool:
+    key = "unclean.leader.election.enable"
+    changed = _operated(data, "alter-config")
+    return any(each.get("config", {}).get(key) for each in (*data["topics"], *changed))
+
+
+def _min_isr(rises: bool) -> Callable[[Scenario], bool]:
+    key = "min.insync.replicas"
+
+    def changes(data: Scenario) -> bool:
+        values = [data["topics"][0]["config"].get(key, 1)]
+        changed = [each for each in _operated(data, "alter-config") if key in each["config"]]
+        values += [each["config"][key] for each in sorted(changed, key=_begins)]
+        pairs = pairwise(values)
+        return any(before != after and (before < after) is rises for before, after in pairs)
+
+    return changes
+
+
+def _begins(what: Scenario) -> tuple[bool, int]:
+    """Return whether a fault or operation waits for a fact, and its time or delay in µs."""
+    at = what.get("at", "0ms")
+    return "when" in what, duration_us(at[0] if isinstance(at, list) else at)
+
+
+def _leaves_for_good(data: Scenario) -> bool:
+    """Return whether a broker goes and stays away until all faults are healed."""
+    ways = ("crash", "power-loss", "stop", "isolate")
+    gone = [each for each in data["faults"] if each["kind"] in ways and "node" in each]
+    return any(_is_broker(each["node"]) and not each.keys() & {"for", "until"} for each in gone)
+
+
+def _is_broker(node: str) -> bool:
+    return node.startswith(("broker-", "any-broker", "leader:", "follower:"))
+
+
+def _is_long(data: Scenario) -> bool:
+    return duration_us(data["duration"]) >= LONG_US
+
+
+def _is_full(data: Scenario) -> bool:
+    """Return whether a long run has many events, also in its second half."""
+    times = [_begins(each) for each in (*data["faults"], *data.get("operations", ()))]
+    late = [us for seen, us in times if not seen and us >= LONG_US // 2]
+    return _is_long(data) and len(late) >= 5
+
+
+BOTH, KRAFT, ZOOKEEPER = MODES, MODES[:1], MODES[1:]
+
+WORLDS: tuple[World, ...] = (
+    World("voters change under faults", KRAFT, 0.1, _voters_change),
+    World("a controller's disk is replaced", KRAFT, 0.06, _voter_disk_replaced),
+    World("a first voter's disk is replaced", KRAFT, 0.03, _first_voter_disk_replaced),
+    World("50 s or longer", BOTH, 0.04, _is_long),
+    World("50 s or longer, and full of events", BOTH, 0.01, _is_full),
+    World("one controller or ZooKeeper server", BOTH, 0.1, _servers(1)),
+    World("three of them", BOTH, 0.1, _servers(3)),
+    World("five of them", BOTH, 0.03, _servers(5)),
+    World("ELR on from the start", KRAFT, 0.2, _elr),
+    World("ELR off at the start", KRAFT, 0.2, lambda data: not _elr(data)),
+    World("ELR turned on or off", KRAFT, 0.03, _features_change),
+    World("unclean elections of the topic", BOTH, 0.05, _unclean),
+    World("min.insync.replicas lowered", BOTH, 0.05, _min_isr(rises=False)),
+    World("min.insync.replicas raised", BOTH, 0.05, _min_isr(rises=True)),
+    World("a broker leaves for good", BOTH, 0.05, _leaves_for_good),
+    World("reads by rack", BOTH, 0.05, _reads_by_rack),
+    World("lag before session", BOTH, 0.2, _lag_first),
+    World("session before lag", BOTH, 0.2, lambda data: not _lag_first(data)),
+    World("lag up to a tenth of Kafka's", BOTH, 0.1, lambda data: _timers(data)[0] <= 0.1),
+    World("lag of Kafka's or longer", BOTH, 0.03, lambda data: _timers(data)[0] >= 1),
+    World("session up to a fifth of Kafka's", BOTH, 0.05, lambda data: _timers(data)[1] <= 0.2),
+    World("session of Kafka's or longer", BOTH, 0.03, lambda data: _timers(data)[1] >= 1),
+    World("2.8", ZOOKEEPER, 0.3, _release("2.8-zk")),
+    World("3.9", BOTH, 0.1, _release("3.9")),
+    World("4.0", KRAFT, 0.1, _release("4.0")),
+    World("4.1", KRAFT, 0.1, _release("4.1")),
+    World("inter.broker.protocol.version 2.6", ZOOKEEPER, 0.3,
+          lambda data: _config("inter.broker.protocol.version")(data) is not None),
+)  # fmt: skip
+"""Every world that the search is to visit. A share is above what a few hundred seeds may miss."""
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--first", type=int, default=0, help="the first seed (default 0)")
+    parser.add_argument("--seeds", type=int, default=400, help="how many (default 400)")
+    options = parser.parse_args()
+    print(f"{'world':38} {'mode':10} {'least':>6} {'drawn':>6}")
+    for world, mode, share in table(range(options.first, options.first + options.seeds)):
+        short = "  falls short" if share < world.least else ""
+        print(f"{world.name:38} {mode:10} {world.least:6.1%} {share:6.1%}{short}")
+
+
+if __name__ == "__main__":
+    main()

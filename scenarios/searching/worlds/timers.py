@@ -1,0 +1,47 @@
+"""Lag and session times from a tenth of Kafka's defaults to ten times them, in both orders.
+
+Whether a replica leaves the ISR because it lags or because its broker is fenced depends on which of
+the two times is shorter. Seeds have short ones, so that both end within a run of seconds; some get
+any.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from kafkasim.scenarios.searching.chains.pace import HEARTBEAT_PARTS
+
+SHARE = 0.1
+"""The share of seeds with any lag and session time."""
+
+LAG_MS = 30_000
+"""replica.lag.time.max.ms, as Kafka has it."""
+
+SESSION_MS = {"kraft": 9000, "zookeeper": 18_000}
+"""A broker's session timeout, as Kafka has it."""
+
+
+def any_timers(rng: random.Random, data: dict[str, Any], mode: str) -> None:
+    """Draw the lag and the session time of some seeds: each order of magnitude is as likely.
+
+    Fetches then wait for half a second, and an idle controller writes as often: a cluster that
+    waits for the end of a session costs little.
+    """
+    if rng.random() >= SHARE or data["expect"].keys() & {"never", "in-time"}:
+        return
+    cluster, config = data["cluster"], data["cluster"]["config"]
+    session = int(SESSION_MS[mode] * 10 ** rng.uniform(-1, 1))
+    config["replica.lag.time.max.ms"] = int(LAG_MS * 10 ** rng.uniform(-1, 1))
+    config["replica.fetch.wait.max.ms"] = 500
+    config["broker.session.timeout.ms"] = session
+    config["broker.heartbeat.interval.ms"] = int(session / rng.choice(HEARTBEAT_PARTS))
+    # A new incarnation must outwait the session of the one before, or the broker halts.
+    config["initial.broker.registration.timeout.ms"] = max(60_000, 2 * session)
+    if mode == "zookeeper":
+        config["zookeeper.session.timeout.ms"] = session
+        cluster["zookeeper-config"] = {"tickTime": max(50, session // 10)}
+        for node in cluster.get("nodes", {}).values():
+            node.get("config", {}).pop("zookeeper.session.timeout.ms", None)
+    else:
+        config["metadata.max.idle.interval.ms"] = 500

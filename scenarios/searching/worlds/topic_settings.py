@@ -1,0 +1,76 @@
+"""What decides over a topic's promises changes under faults: min ISR, and unclean elections."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from kafkasim.scenarios.searching.draw_cluster import COUNTED
+from kafkasim.scenarios.searching.draw_workload import permitted
+from kafkasim.scenarios.searching.shapes.focus import ms
+
+MIN_ISR = 0.12
+"""The share of seeds whose min.insync.replicas is lowered and raised."""
+
+UNCLEAN = 0.05
+"""The share of seeds whose topic elects uncleanly for some time."""
+
+REASONS = ("lag", "fenced", "caught-up", "unfenced", "reassignment")
+"""Reasons of a partition's change, at which an operator acts."""
+
+
+def min_isr_changes(rng: random.Random, data: dict[str, Any]) -> None:
+    """Let an operator lower and raise min.insync.replicas of some topics, one after the other."""
+    topic = data["topics"][0]
+    factor = topic["replication-factor"]
+    if rng.random() >= MIN_ISR or factor == 1 or data["expect"].keys() & {"never", "in-time"}:
+        return
+    least = topic["config"].get("min.insync.replicas", 1)
+    begins = _moment(rng)
+    for _ in range(rng.choice((2, 2, 3))):
+        least = rng.choice([value for value in range(1, factor + 1) if value != least])
+        _alter(data, {"min.insync.replicas": least}, begins)
+        begins = {**begins, "at": _later(rng, begins)}
+
+
+def unclean_elections(rng: random.Random, data: dict[str, Any]) -> None:
+    """Allow unclean elections of some topics, from the start or for some time.
+
+    What such an election costs tears transactions, and outputs and results are counted, so topics
+    of such workloads are left alone.
+    """
+    counted = {"transactional-id", "transactional-id-prefix", *COUNTED}
+    kinds = {each["kind"] for each in data["workload"]}
+    apart = "processor" in kinds or any(each.keys() & counted for each in data["workload"])
+    if rng.random() >= UNCLEAN or apart or data["expect"].keys() & {"never", "in-time"}:
+        return
+    key = "unclean.leader.election.enable"
+    if rng.random() < 0.4:
+        data["topics"][0]["config"][key] = True
+    else:
+        begins = _moment(rng)
+        _alter(data, {key: True}, begins)
+        if rng.random() < 0.7:
+            _alter(data, {key: False}, {**begins, "at": _later(rng, begins)})
+    permits = {*data["expect"].get("permits", ()), *permitted(data["workload"], True)}
+    data["expect"]["permits"] = sorted(permits)
+
+
+def _alter(data: dict[str, Any], config: dict[str, Any], begins: dict[str, Any]) -> None:
+    name = data["topics"][0]["name"]
+    operation = {"kind": "alter-config", "topic": name, "config": config, **begins}
+    data.setdefault("operations", []).append(operation)
+
+
+def _moment(rng: random.Random) -> dict[str, Any]:
+    """Draw when the first change is made: at any time, or when a partition has changed."""
+    if rng.random() < 0.5:
+        return {"at": ms(rng.randrange(300, 5000))}
+    fields = {"topic": "orders", "reason": rng.choice(REASONS)}
+    when = {"fact": "PartitionChanged", "fields": fields, "count": rng.choice((1, 1, 2, 3))}
+    return {"at": ms(rng.choice((1, 20, 300))), "when": when}
+
+
+def _later(rng: random.Random, begins: dict[str, Any]) -> str:
+    gap = rng.choice((50, 500, 2000)) * rng.uniform(0.5, 1.5)
+    return ms(int(begins["at"].removesuffix("ms")) + gap)
