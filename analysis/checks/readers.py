@@ -95,8 +95,9 @@ SKIPPED_BY_COMMIT = offending(
 
 VANISHED_OFFSET = offending(
     # An acknowledged commit is with the coordinator when the run ends: with the broker that loaded
-    # the group's partition last, in the highest leader epoch, and has not stopped since. The bound
-    # is offsets.retention.minutes; an operator may have deleted the offset, or the topic.
+    # the group's partition last, in the highest leader epoch, and has neither stopped nor resigned
+    # since. The bound is offsets.retention.minutes; an operator may have deleted the offset, or
+    # the topic.
     """
     WITH ended AS (
         SELECT run, max(seq) AS seq, max_by(t_us, seq) AS t_us FROM Phase WHERE phase = 'end'
@@ -105,11 +106,15 @@ VANISHED_OFFSET = offending(
         SELECT run, partition AS home, max(struct(leader_epoch, node, seq)) AS last
         FROM CoordinatorLoaded WHERE loaded GROUP BY run, partition
     ), coordinators AS (
-        SELECT loaded.run, home, last.node
+        SELECT loaded.run, loaded.home, last.node
         FROM loaded LEFT JOIN (SELECT run, node, max(seq) AS stopped FROM HostStopped
                                GROUP BY run, node) AS hosts
             ON loaded.run = hosts.run AND last.node = hosts.node
-        WHERE coalesce(stopped, -1) < last.seq
+        LEFT JOIN (SELECT run, partition AS home, node, max(seq) AS resigned
+                   FROM CoordinatorLoaded WHERE NOT loaded GROUP BY run, partition, node) AS left_it
+            ON loaded.run = left_it.run AND loaded.home = left_it.home
+               AND last.node = left_it.node
+        WHERE coalesce(stopped, -1) < last.seq AND coalesce(resigned, -1) < last.seq
     ), commits AS (
         SELECT run, group, topic, number, max_by(struct(seq, t_us, what), seq) AS last
         FROM (SELECT run, group, topic, partition AS number, seq, t_us, 'committed' AS what

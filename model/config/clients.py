@@ -18,6 +18,9 @@ ASSIGNOR_CLASSES = {
 
 ROUND_ROBIN = "org.apache.kafka.clients.producer.RoundRobinPartitioner"
 
+PARTITIONER_CLASSES = ("", ROUND_ROBIN)
+"""Kafka's values of partitioner.class; "" is the built-in partitioner."""
+
 
 @dataclass(frozen=True)
 class ClientConfig(Config):
@@ -51,7 +54,9 @@ class ProducerConfig(ClientConfig):
     retries: int = setting(MAX_INT, 0)  # of a batch
     delivery_timeout_ms: int = setting(120000, 0)  # from send() to the end of retries
     compression_type: str = setting("none", allowed=("none", "gzip", "snappy", "lz4", "zstd"))
-    partitioner_class: str = setting("", allowed=("", ROUND_ROBIN))  # "": by key, or sticky
+    # "": by key, or sticky; else RoundRobinPartitioner, or ``module:name`` of a Python class
+    # (model/client/producer/partitioner.py).
+    partitioner_class: str = setting("")
     transactional_id: str | None = setting(None)  # the same over restarts of one application
     transaction_timeout_ms: int = setting(60000)  # after it the coordinator aborts a transaction
 
@@ -64,13 +69,19 @@ class ProducerConfig(ClientConfig):
         """Check the delivery timeout and what idempotence needs (ProducerConfig.postProcess…).
 
         Raises:
-            ConfigError: the delivery timeout is too short, the transactional id is empty, or
-                idempotence or transactions lack a condition.
+            ConfigError: the delivery timeout is too short, the transactional id is empty, the
+                partitioner is not modelled, or idempotence or transactions lack a condition.
         """
         if self.transactional_id == "":
             raise ConfigError("transactional.id", "must not be empty")
         if self.transactional_id is not None and not self.enable_idempotence:
             raise ConfigError("transactional.id", "needs enable.idempotence")
+        if self.partitioner_class not in PARTITIONER_CLASSES and ":" not in self.partitioner_class:
+            known = ", ".join([repr(each) for each in PARTITIONER_CLASSES])
+            raise ConfigError(
+                "partitioner.class",
+                f"{self.partitioner_class!r} is not one of {known}, or module:name",
+            )
         least = self.linger_ms + self.request_timeout_ms
         if self.delivery_timeout_ms < least:
             raise ConfigError(

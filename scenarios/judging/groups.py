@@ -65,6 +65,7 @@ class Groups:
         # (offsets partition, node) -> when the node learned that another broker leads it
         self._deposed: dict[tuple[int, str], int] = {}
         self._coordinator: dict[int, tuple[int, str]] = {}  # partition -> (leader epoch, node)
+        self._resigned: dict[tuple[int, str], bool] = {}  # by partition and node
         self._committed: dict[tuple[str, str, int], tuple[int, int]] = {}  # -> (row, time)
         self._final: dict[tuple[str, str, int], None] = {}
         self._deleted: dict[str, None] = {}
@@ -333,6 +334,7 @@ class Groups:
             self._deposed.pop((fact.partition, node), None)
 
     def _on_loaded(self, _s: int, _t: int, node: str, fact: facts.CoordinatorLoaded) -> None:
+        self._resigned[(fact.partition, node)] = not fact.loaded
         if fact.loaded:
             # The lane of the coordinator may be ahead of the one that tells who leads.
             self._deposed.pop((fact.partition, node), None)
@@ -418,7 +420,7 @@ class Groups:
             self._end = (seq, t)
 
     def finish(self) -> None:
-        """Judge what the coordinators hold at the end."""
+        """Judge what the coordinators hold at the end; one that has resigned holds nothing."""
         seq, t = self._end
         for (group, topic, partition), (since, at) in self._committed.items():
             name = f"{topic}-{partition}"
@@ -429,6 +431,7 @@ class Groups:
                 or (group, topic, partition) in self._final
                 or topic in self._deleted
                 or place is None
+                or self._resigned[key[1], place[1]]
                 or t - at >= self._limits.retention_us
             ):
                 continue

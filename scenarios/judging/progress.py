@@ -37,6 +37,8 @@ class Progress:
         self._failed = FailedReplicas(trace)
         self._lost_answers = LostAnswers(trace, zookeeper)
         self.superseded: dict[int, None] = {}  # brokers with the registration of a dead process
+        self.unregistered: dict[int, None] = {}  # brokers whose process ran when that was done
+        self._gone: dict[int, int] = {}  # broker -> the offset of its last unregistration
         self._transactional: dict[int, None] = {}  # producer ids
         self._open: dict[tuple[PartitionKey, int], int] = {}
         """The first offset of each open transaction, by partition and producer id"""
@@ -251,6 +253,11 @@ class Progress:
             return  # a deposed controller ends what it has begun, and knows no later registration
         self.fenced[fact.broker] = fact.fenced
         self._await(fact)
+        if fact.change == "unregistered" and fact.offset > self._gone.get(fact.broker, -1):
+            self._gone[fact.broker] = fact.offset  # a new controller tells of it again
+            self.unregistered[fact.broker] = None
+        elif fact.change == "registered":
+            self.unregistered.pop(fact.broker, None)
         if fact.change == "registered" and not self._zookeeper:
             known = self._registered.get(fact.broker)
             if known is not None and known < fact.broker_epoch == fact.offset:
@@ -273,6 +280,7 @@ class Progress:
             self._awaited[broker_of(node)] = self._epochs.get(broker_of(node), -1)
             self._registered.pop(broker_of(node), None)
             self.superseded.pop(broker_of(node), None)
+            self.unregistered.pop(broker_of(node), None)
 
     def _on_leader(self, _seq: int, _t: int, node: str, fact: facts.BecameLeader) -> None:
         key = (fact.topic_id, fact.partition)

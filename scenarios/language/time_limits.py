@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kafkasim.model.config import BrokerConfig, ConsumerConfig, LegacyConsumerConfig
+from kafkasim.model.config import (
+    BrokerConfig,
+    ConsumerConfig,
+    LegacyConsumerConfig,
+    ProducerConfig,
+)
 from kafkasim.model.records import BATCH_OVERHEAD
 from kafkasim.scenarios.language.tables import (
     ConsumerGroupTable,
@@ -27,6 +32,9 @@ ROUND_US = 100_000
 They are a Fetch, an OffsetCommit or the requests of a transaction: a dozen round trips and fsyncs
 in a row, each of some ms."""
 
+QUOTA_WINDOW_MS = 11_000
+"""What a client's quota counts: quota.window.num samples of quota.window.size.seconds."""
+
 RECORD_OVERHEAD = 100
 """The most bytes that the key and the fields of a record add to its value and headers."""
 
@@ -38,13 +46,14 @@ def limit_us(scenario: Scenario) -> int:
     replica.lag.time.max.ms, delivery.timeout.ms, metadata.max.age.ms and max.block.ms of producers,
     transaction.timeout.ms with the period in which coordinators look for old ones, consumers'
     session.timeout.ms and metadata.max.age.ms, the session, the attempts at a rebalance and
-    socket.timeout.ms of old ones; max.poll.interval.ms where a member or a coordinator gets stuck.
+    socket.timeout.ms of old ones; max.poll.interval.ms where a member or a coordinator gets stuck;
+    and how long the largest requests of producers with quotas are throttled.
     """
     broker = BrokerConfig.from_properties(scenario.cluster.config)
     silent = any(fault.kind in SILENT for fault in scenario.faults)
     zookeeper = scenario.cluster.mode == "zookeeper"
     session = broker.zookeeper_session_timeout_ms if zookeeper else broker.broker_session_timeout_ms
-    longest = [session, broker.replica_lag_time_max_ms * 3 // 2]
+    longest = [session, broker.replica_lag_time_max_ms * 3 // 2, _throttled_ms(scenario)]
     for workload in scenario.workload:
         if workload.kind != "consumer-group":
             writes = workload.config
@@ -70,13 +79,14 @@ def reading_us(scenario: Scenario, unread: Mapping[str, int]) -> int:
     all its partitions. Each poll of that member takes the processing of its records, and what its
     requests take. It returns max.poll.records, or less if a Fetch brings less: one batch at least,
     otherwise what max.partition.fetch.bytes and fetch.max.bytes hold. The records are counted as
-    if they were the largest, and each of them a batch.
+    if they were the largest, and each of them a batch. With a consumer_byte_rate all groups wait
+    for it together, as one user's clients do.
     """
     tables = [each for each in scenario.workload if each.kind != "producer"]
     size = max([_largest(each) for each in scenario.workload], default=0)
     batch_bytes = BATCH_OVERHEAD + RECORD_OVERHEAD + size
     times = [_reads_us(each, unread.get(each.group, 0), batch_bytes) for each in tables]
-    return max(times, default=0)
+    return max(times, default=0) + _throttled_reads_us(scenario, unread, batch_bytes)
 
 
 def _largest(table: ConsumerGroupTable | ProcessorTable | ProducerTable) -> int:
@@ -98,6 +108,41 @@ def _reads_us(table: ConsumerGroupTable | ProcessorTable, unread: int, batch_byt
         most = max(1, min(config.max_poll_records, fetched))
     polls = -(-unread // most)
     return polls * ROUND_US + unread * table.processing.high
+
+
+def _least_rate(scenario: Scenario, key: str) -> float:
+    """Return the lowest quota of a kind that an operator sets, in bytes a second; 0: none."""
+    quotas = [each.config for each in scenario.operations if each.kind == "alter-client-quotas"]
+    return min([float(str(each[key])) for each in quotas if key in each], default=0.0)
+
+
+def _throttled_ms(scenario: Scenario) -> int:
+    """Return how long a broker may throttle a producer for one request, 0 without quotas.
+
+    A request has a batch of each partition at most. After the throttle the window is empty again.
+    """
+    rate = _least_rate(scenario, "producer_byte_rate")
+    if not rate:
+        return 0
+    counts = [max(each.partitions, len(each.assignment)) for each in scenario.topics]
+    partitions = max(counts, default=0)
+    configs = [
+        each.producer_config if each.kind == "processor" else each.config
+        for each in scenario.workload
+        if each.kind != "consumer-group"
+    ]
+    sizes = [int(str(each.get("batch.size", ProducerConfig.batch_size))) for each in configs]
+    size = max(sizes, default=0)
+    return QUOTA_WINDOW_MS + int(partitions * size / rate * 1000)
+
+
+def _throttled_reads_us(scenario: Scenario, unread: Mapping[str, int], batch_bytes: int) -> int:
+    """Return how long groups that share one quota of consumers wait for it, 0 without quotas."""
+    rate = _least_rate(scenario, "consumer_byte_rate")
+    batches = sum([unread[group] for group in sorted(unread)])
+    if not rate or not batches:
+        return 0
+    return QUOTA_WINDOW_MS * 1000 + int(batches * batch_bytes / rate * 1_000_000)
 
 
 def _old_consumer_ms(properties: Mapping[str, object]) -> int:

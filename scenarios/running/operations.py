@@ -35,6 +35,7 @@ from kafkasim.scenarios.running.cluster import Cluster
 from kafkasim.scenarios.running.node_settings import properties_text
 from kafkasim.scenarios.running.operators.quorum import describe_quorum
 from kafkasim.scenarios.running.operators.quotas import alter_client_quotas
+from kafkasim.scenarios.running.operators.unregistering import StartedAnew, unregister_broker
 from kafkasim.sim.apps.client_port import ClientPort
 from kafkasim.sim.faults.budget import Budget
 from kafkasim.sim.faults.kinds import When
@@ -92,6 +93,7 @@ class Operations:
         self._moments = moments
         self._healed = False
         trace.subscribe(facts.TopicCreated, self._on_topic)
+        self._started_anew = StartedAnew(world, trace, progress, lambda: self._healed)
         self._stopping: dict[str, Any] = {}  # node -> the process that is asked to shut down
         self._machines: dict[str, Callable[[OperationTable, str], None]] = {
             "stop": self._stop,
@@ -111,7 +113,7 @@ class Operations:
             "create-partitions": self._create_partitions,
             "delete-topic": self._delete_topic,
             "delete-records": self._delete_records,
-            "unregister-broker": self._unregister_broker,
+            "unregister-broker": unregister_broker,
             "update-features": self._update_features,
             "add-voter": self._add_voter,
             "remove-voter": self._remove_voter,
@@ -141,6 +143,7 @@ class Operations:
                 self.world.hosts[node].crash()
         self._stopping.clear()
         self.cluster.stop_duplicates()
+        self._started_anew.heal()
 
     def _on_topic(self, _seq: int, _t: int, _node: str, fact: facts.TopicCreated) -> None:
         """Tell the applications the id of a topic that was created (again)."""
@@ -372,14 +375,6 @@ class Operations:
         offsets = tuple([(tp, operation.offset) for tp in self._partitions(operation)])
         results = await port.call("admin.delete_records", offsets)
         return [(str(tp), error, f"low watermark {low}") for tp, low, error in results]
-
-    async def _unregister_broker(
-        self, port: ClientPort, operation: OperationTable
-    ) -> list[Outcome]:
-        assert operation.node is not None, operation
-        broker_id = int(operation.node.rpartition("-")[2])
-        answer = await port.call("admin.unregister_broker", broker_id)
-        return [(operation.node, answer.error, answer.message)]
 
     async def _update_features(self, port: ClientPort, operation: OperationTable) -> list[Outcome]:
         levels = tuple(sorted(operation.features.items()))

@@ -13,10 +13,13 @@ timers and buffers are lowered until a run gets beyond them (clients/limits.py).
 seeds something happens to clients and coordinators as well (clients/meeting.py), and in some a
 producer waits longer than it is willing to (clients/patience.py). A few seeds are quiet for a
 minute, and then a group rebalances. Last come choices among the values of an enumeration: how
-groups commit, and how producers compress and partition (choices/clients.py); and in some seeds an
-operator resets or deletes what a group has committed (choices/offsets.py). Some scenarios are then
-put into another world (worlds/): the voters of the quorum change, brokers leave for good, lag and
-session times are up to ten times Kafka's, the topic's settings change, the release is the newest.
+groups commit, and how producers compress and partition (choices/clients.py), with assignors and
+partitioners of users among them (choices/custom.py); and in some seeds an operator resets or
+deletes what a group has committed (choices/offsets.py). Some scenarios are then put into another
+world (worlds/): the voters of the quorum change, brokers leave for good, lag and session times are
+up to ten times Kafka's, the topic's settings change, the release is the newest. At last an operator
+does in some seeds what is seldom done to a cluster: sets quotas, upgrades it, unregisters a broker
+(choices/operators.py).
 
 Timeouts are lowered to seconds, so that a run of a few seconds under faults sees sessions end,
 replicas fall behind and leaders move. Each seed leaves out most kinds of faults, so that the
@@ -31,7 +34,16 @@ from typing import Any
 
 from kafkasim.scenarios.searching.chains.chain import play_chain
 from kafkasim.scenarios.searching.choices.clients import codecs, commits, partitioners
+from kafkasim.scenarios.searching.choices.custom import assignors
 from kafkasim.scenarios.searching.choices.offsets import tamper_with_offsets
+from kafkasim.scenarios.searching.choices.operators import (
+    client_quotas,
+    duplicates,
+    hanging_aborted,
+    looks_at_the_quorum,
+    unregistered,
+    upgrades,
+)
 from kafkasim.scenarios.searching.clients.limits import limits
 from kafkasim.scenarios.searching.clients.meeting import meetings
 from kafkasim.scenarios.searching.clients.patience import patience
@@ -111,7 +123,14 @@ def draw(seed: int) -> dict[str, Any]:
     codecs(random.Random(f"swarm/{seed}/codecs"), data)
     partitioners(random.Random(f"swarm/{seed}/partitioners"), data)
     tamper_with_offsets(random.Random(f"swarm/{seed}/offsets"), data)
+    assignors(random.Random(f"swarm/{seed}/assignors"), data)
     worlds(seed, data)
+    client_quotas(random.Random(f"swarm/{seed}/quotas"), data)
+    upgrades(random.Random(f"swarm/{seed}/upgrades"), data)
+    unregistered(random.Random(f"swarm/{seed}/unregistered"), data)
+    looks_at_the_quorum(random.Random(f"swarm/{seed}/looks"), data)
+    hanging_aborted(random.Random(f"swarm/{seed}/hanging"), data)
+    duplicates(random.Random(f"swarm/{seed}/duplicates"), data)
     return data
 
 

@@ -828,6 +828,11 @@ STORIES: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
         [("broker-1", facts.OffsetsDeleted("billing", "orders", 0, 0)), END],
         [("broker-1", facts.OffsetsDeleted("billing", "orders", 1, 0)), END],
     ),
+    "vanished-offset its coordinator has resigned, and nobody leads the partition": (
+        [OFFSETS, LOADED, ("broker-1", committed(5))],
+        [("broker-1", facts.CoordinatorLoaded(0, 2, False)), END],
+        [("broker-2", facts.CoordinatorLoaded(0, 2, False)), END],
+    ),
     "vanished-offset it has expired": (
         [OFFSETS, LOADED, ("broker-1", committed(5))],
         [_later(60), END],

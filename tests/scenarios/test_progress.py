@@ -153,6 +153,18 @@ def test_a_registration_that_replaces_the_living_process_keeps_it_out() -> None:
     assert _after([*SHORT, *alive]).stall_excuse(MISSING, _nothing_lost) == ""
 
 
+def test_a_broker_that_was_unregistered_while_it_ran_waits_for_its_restart() -> None:
+    started: Row = ("broker-3", facts.HostStarted(1))
+    gone = [started, _registered(10, 3), _told(12, "unregistered", 10)]
+    assert list(_after(gone).unregistered) == [3]
+    assert list(_after([*gone, started]).unregistered) == []
+    told_again = [*gone, started, _told(12, "unregistered", 10)]
+    assert list(_after(told_again).unregistered) == []
+    assert list(_after([*told_again, _told(20, "unregistered", 19)]).unregistered) == [3]
+    before = [started, _told(9, "unregistered", 8), _registered(10, 3)]
+    assert list(_after(before).unregistered) == []
+
+
 def _missing(*rows: Row, zookeeper: bool = False) -> list[str]:
     return _after(list(rows), zookeeper).missing_brokers(["broker-3", "controller-1"])
 

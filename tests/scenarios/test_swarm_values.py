@@ -13,8 +13,10 @@ from typing import Any, Literal, get_args, get_origin
 
 import pytest
 
+from kafkasim.model.client.producer.partitioner import partitioner_class
 from kafkasim.model.config import ConsumerConfig, ProducerConfig
-from kafkasim.model.config.clients import ASSIGNOR_CLASSES, ROUND_ROBIN
+from kafkasim.model.config.clients import ASSIGNOR_CLASSES, PARTITIONER_CLASSES
+from kafkasim.model.group.assignors import assignor_class
 from kafkasim.scenarios.language.spec import parse
 from kafkasim.scenarios.language.tables import ConsumerGroupTable, FaultTable
 from kafkasim.scenarios.language.vocabulary import VERBS
@@ -36,13 +38,11 @@ EXCEPTIONS: dict[Value, str] = {
     ("faults.kind", "disk-read-error"): BREAKS,
     ("faults.kind", "flush-error"): BREAKS,
     ("faults.kind", "rack-loss"): "it takes more brokers away than the no-loss budget allows",
-    ("operations.kind", "duplicate-broker"): "two processes under one id are an operator's mistake",
-    ("operations.kind", "alter-client-quotas"): "no bound on answers knows of throttled clients",
-    ("operations.kind", "unregister-broker"): "its replicas would have no place to go back to",
-    ("operations.kind", "upgrade"): "all brokers of a drawn cluster are of one version",
-    ("operations.kind", "describe-quorum"): "it only reads",
-    ("operations.kind", "abort-hanging"): "before 15 minutes it would end transactions that live",
 }
+
+
+USERS_OWN = "module:name"
+"""Stands for all classes and functions of users."""
 
 
 def _literals(table: Any, name: str) -> list[str]:
@@ -60,11 +60,15 @@ ENUMERATIONS = {
     "faults.kind": _literals(FaultTable, "kind"),
     "operations.kind": list(VERBS),
     "compression.type": _allowed(ProducerConfig, "compression_type"),
-    "partitioner.class": _allowed(ProducerConfig, "partitioner_class"),
+    "partitioner.class": [*PARTITIONER_CLASSES, USERS_OWN],
     "isolation.level": _allowed(ConsumerConfig, "isolation_level"),
     "group.protocol": _allowed(ConsumerConfig, "group_protocol"),
-    "partition.assignment.strategy": list(ASSIGNOR_CLASSES),
+    "partition.assignment.strategy": [*ASSIGNOR_CLASSES, USERS_OWN],
 }
+
+
+def _own(name: str) -> str:
+    return USERS_OWN if ":" in name else name
 
 
 def _values(data: dict[str, Any]) -> Iterator[Value]:
@@ -79,13 +83,13 @@ def _values(data: dict[str, Any]) -> Iterator[Value]:
             yield "isolation.level", each["config"].get("isolation.level", "read_uncommitted")
             yield "group.protocol", each["config"].get("group.protocol", "classic")
             strategies = each["config"].get("partition.assignment.strategy", ())
-            yield from [("partition.assignment.strategy", name) for name in strategies]
+            yield from [("partition.assignment.strategy", _own(name)) for name in strategies]
         if each["kind"] == "consumer-group":
             yield "commit", each.get("commit", "auto")
         else:
             config = each.get("producer-config", each["config"])
             yield "compression.type", config.get("compression.type", "none")
-            yield "partitioner.class", config.get("partitioner.class", "")
+            yield "partitioner.class", _own(config.get("partitioner.class", ""))
 
 
 @pytest.fixture(scope="module")
@@ -158,13 +162,52 @@ def test_an_unclean_election_may_skip_records_however_a_group_commits() -> None:
     assert data["expect"]["permits"] == permits
 
 
-def test_compressing_and_round_robin_producers_are_valid(drawn: list[dict[str, Any]]) -> None:
+def test_compressing_and_partitioning_producers_are_valid(drawn: list[dict[str, Any]]) -> None:
     scenarios = [parse(data, data["name"]) for data in drawn[:100]]
     producers = [each for one in scenarios for each in one.workload if each.kind == "producer"]
     codecs = Counter([each.config.get("compression.type", "none") for each in producers])
     assert codecs.keys() == set(_allowed(ProducerConfig, "compression_type"))
-    turns = sum([each.config.get("partitioner.class") == ROUND_ROBIN for each in producers])
-    assert 0.3 * len(producers) < turns < 0.7 * len(producers)
+    partitioners = Counter([str(each.config.get("partitioner.class", "")) for each in producers])
+    kinds = Counter([_own(name) for name in partitioners.elements()])
+    assert kinds.keys() == {*PARTITIONER_CLASSES, USERS_OWN}
+    assert min(kinds.values()) > 0.2 * len(producers), kinds
+    assert all(callable(partitioner_class(name)()) for name in partitioners if name)
+
+
+def test_the_members_of_a_group_have_the_same_assignor_of_a_user(
+    drawn: list[dict[str, Any]],
+) -> None:
+    own: Counter[str] = Counter()
+    for data in drawn:
+        groups: dict[str, list[str]] = {}
+        for each in data["workload"]:
+            strategy = each["config"].get("partition.assignment.strategy", ())
+            if any(":" in name for name in strategy) and "protocol" not in each:
+                groups.setdefault(each["group"], []).append(*strategy)
+        own.update([names[0] for names in groups.values()])
+        assert all(len(set(names)) == 1 for names in groups.values()), data["name"]
+    assert {assignor_class(name).name for name in own} == {"failover", "keeping"}
+
+
+def test_only_clients_have_faults_beside_a_second_process_of_a_broker(
+    drawn: list[dict[str, Any]],
+) -> None:
+    second = [
+        data
+        for data in drawn
+        if any(each["kind"] == "duplicate-broker" for each in data.get("operations", ()))
+    ]
+    hit = [
+        name
+        for data in second
+        for each in data["faults"]
+        for name in (each.get("node", ""), *each.get("nodes", ()))
+        if name
+    ]
+    assert {name.rstrip("0123456789") for name in hit} <= {
+        "producer-", "consumer-", "processor-", "any-producer", "any-consumer",
+    }  # fmt: skip
+    assert hit
 
 
 def test_a_group_whose_offsets_are_changed_is_away_as_a_whole() -> None:

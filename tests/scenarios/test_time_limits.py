@@ -8,9 +8,16 @@ from typing import Any
 
 import pytest
 
+from kafkasim.model.records import BATCH_OVERHEAD
 from kafkasim.scenarios.judging.progress import unread
 from kafkasim.scenarios.language.spec import parse
-from kafkasim.scenarios.language.time_limits import ROUND_US, reading_us
+from kafkasim.scenarios.language.time_limits import (
+    QUOTA_WINDOW_MS,
+    RECORD_OVERHEAD,
+    ROUND_US,
+    limit_us,
+    reading_us,
+)
 from kafkasim.scenarios.running.runner import run
 
 SEED = Path(__file__).parent.parent / "bugs/seeds/slow-group-reads-on.json"
@@ -53,6 +60,23 @@ def test_what_a_poll_returns_says_how_many_polls_it_takes(
 def test_a_group_that_has_read_everything_gets_no_more_time() -> None:
     scenario = parse(_slow_group({}, {}), "a test")
     assert reading_us(scenario, {}) == reading_us(scenario, {"other": 12}) == 0
+
+
+def test_clients_with_quotas_get_the_time_that_brokers_throttle_them() -> None:
+    quota = {"kind": "alter-client-quotas", "at": "1s", "client-id": "<default>"}
+    rates = {"producer_byte_rate": 1000, "consumer_byte_rate": 500}
+    plain, data = _slow_group({}, {}), _slow_group({}, {})
+    data["topics"][0]["partitions"] = 3
+    data["workload"][0].setdefault("config", {})["batch.size"] = 100_000
+    before = parse(data, "a test")
+    data["operations"] = [{**quota, "config": rates}, {**quota, "remove": list(rates)}]
+    scenario, free = parse(data, "a test"), parse(plain, "a test")
+    throttled_ms = QUOTA_WINDOW_MS + 300_000  # a batch of each partition, at 1000 bytes a second
+    assert limit_us(scenario) == 2 * throttled_ms * 1000 + 30_000_000 > limit_us(before)
+    more_us = reading_us(scenario, {"group": 12}) - reading_us(free, {"group": 12})
+    batch = BATCH_OVERHEAD + RECORD_OVERHEAD + before.workload[0].value_size  # type: ignore[union-attr]
+    assert more_us == QUOTA_WINDOW_MS * 1000 + 12 * batch * 1_000_000 // 500
+    assert reading_us(scenario, {}) == 0
 
 
 def test_a_group_that_stands_still_makes_no_progress() -> None:

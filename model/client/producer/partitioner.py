@@ -10,6 +10,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from importlib import import_module
+
+from kafkasim.model.config.clients import ROUND_ROBIN
 
 _M = 0x5BD1E995
 _MASK = 0xFFFFFFFF
@@ -95,6 +98,28 @@ class DefaultPartitioner:
     def _choose(self, every: Sequence[int], available: Sequence[int]) -> None:
         others = [p for p in available if p != self._sticky] or available or every
         self._sticky = others[self._rng.randrange(len(others))]
+
+
+def partitioner_class(name: str) -> Callable[[], Partitioner]:
+    """Return the class of a value of partitioner.class: RoundRobinPartitioner, or the user's.
+
+    A user's one is ``module:name`` of a Python class. Its instances, one for each topic of a
+    producer, are called as :data:`Partitioner` says.
+
+    Raises:
+        ValueError: there is none of this name.
+    """
+    if name == ROUND_ROBIN:
+        return RoundRobinPartitioner
+    module, _, attribute = name.partition(":")
+    try:
+        found = getattr(import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ValueError(f"{name!r} cannot be imported: {error}") from error
+    if not isinstance(found, type):
+        raise ValueError(f"{name!r} is no class")
+    made: Callable[[], Partitioner] = found
+    return made
 
 
 class StickyPartitioner:

@@ -28,8 +28,8 @@ from kafkasim.model.client.producer.accumulator import STATED_RATIOS, RecordAccu
 from kafkasim.model.client.producer.partitioner import (
     DefaultPartitioner,
     Partitioner,
-    RoundRobinPartitioner,
     StickyPartitioner,
+    partitioner_class,
     positive_hash,
 )
 from kafkasim.model.client.producer.sender import Sender
@@ -119,7 +119,7 @@ class KafkaProducer:
         self._partitioners: dict[str, Partitioner] = {}  # by topic
         self._new_partitioner: Callable[[], Partitioner] | None = None  # None: the built-in one
         if config.partitioner_class:
-            self._new_partitioner = RoundRobinPartitioner
+            self._new_partitioner = partitioner_class(config.partitioner_class)
         elif not rules.sticks_by_bytes():
             self._new_partitioner = partial(DefaultPartitioner, process.rng)
         self._keys: dict[str | bytes, tuple[int, int]] = {}  # (hash, bytes) of keys used before

@@ -10,6 +10,7 @@ import random
 from typing import Any
 
 from kafkasim.model.config.clients import ROUND_ROBIN
+from kafkasim.scenarios.searching.choices import custom
 from kafkasim.scenarios.searching.draw_workload import skips_by_commit
 
 COMMITS = ("auto", "sync", "async", "async-retry", "async-ordered-retry", "first", "none")
@@ -23,8 +24,8 @@ DRAWN_BEFORE = ("auto", "sync", "async")
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
-PARTITIONERS = (None, ROUND_ROBIN)
-"""None is the built-in one: by key, or the sticky one."""
+PARTITIONERS = (None, ROUND_ROBIN, custom.PARTITIONERS)
+"""None is the built-in one: by key, or the sticky one. A tuple is one of several users' own."""
 
 
 def commits(rng: random.Random, data: dict[str, Any]) -> None:
@@ -70,9 +71,11 @@ def codecs(rng: random.Random, data: dict[str, Any]) -> None:
 
 
 def partitioners(rng: random.Random, data: dict[str, Any]) -> None:
-    """Let half of the workloads that write take the round-robin partitioner."""
+    """Let a third of the workloads that write take each kind: built in, round robin, a user's."""
     for config in _written(data):
         partitioner = rng.choice(PARTITIONERS)
+        if isinstance(partitioner, tuple):
+            partitioner = rng.choice(partitioner)
         if partitioner is not None:
             config["partitioner.class"] = partitioner
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from kafkasim.model.controller.common.records import ELR_FEATURE
 from kafkasim.scenarios.language.units import duration_us
 from kafkasim.scenarios.searching.draw import MODES, draw, mode_of
 
@@ -67,7 +68,8 @@ def _release(*names: str) -> Callable[[Scenario], bool]:
 
 def _elr(data: Scenario) -> bool:
     cluster = data["cluster"]
-    return cluster.get("kafka-version") == "4.1" or bool(cluster.get("features"))
+    features = cluster.get("features", {})
+    return cluster.get("kafka-version") == "4.1" or ELR_FEATURE in features
 
 
 def _timers(data: Scenario) -> tuple[float, float]:
