@@ -3,15 +3,20 @@
 The channel opens its connection when a request needs it, numbers the requests, and hands each
 response to the callback that came with its request. When the connection ends, every request in
 flight fails. A request without a response within its timeout closes the connection, as in
-NetworkClient.handleTimedOutRequests. One timer is armed for the oldest request; a response does not
-move it, so it may fire early and is armed again.
+NetworkClient.handleTimedOutRequests. If the connection is not open yet, the attempt to open it ends
+as well (BrokerBlockingSender, ControllerChannelManager's RequestSendThread). On a ``queued``
+channel such a request fails alone, and the attempt goes on: nothing was sent
+(InterBrokerSendThread.failExpiredRequests). One timer is armed for the oldest request; a response
+does not move it, so it may fire early and is armed again.
 
 After a connection has ended, the channel waits before it connects again: reconnect.backoff.ms at
 first, then twice as long each time up to reconnect.backoff.max.ms, give or take 20 %. A send during
 this backoff fails with ``backoff``. On a ``patient`` channel it waits for the connection instead;
 the channels between servers are patient.
 
-Not modelled: ApiVersions exchange, authentication, several requests coalesced into one packet.
+Not modelled: that clients, too, go on connecting when a request expires that was not sent
+(ConsumerNetworkClient.failExpiredRequests); ApiVersions exchange, authentication, several requests
+coalesced into one packet.
 """
 
 from __future__ import annotations
@@ -70,6 +75,7 @@ class Channel:
         "patient",
         "process",
         "purpose",
+        "queued",
         "request_timeout_us",
         "throttled_until",
     )
@@ -82,6 +88,7 @@ class Channel:
         lane: str,
         request_timeout_ms: int,
         patient: bool = False,
+        queued: bool = False,
         name: str = "",
         on_open: Handler | None = None,
         on_drop: Handler | None = None,
@@ -94,6 +101,7 @@ class Channel:
         self.lane = lane
         self.request_timeout_us = request_timeout_ms * 1000
         self.patient = patient
+        self.queued = queued
         self.connection: int | None = None
         self.open = False
         # correlation -> (deadline, done), oldest first: answers arrive in order
@@ -243,9 +251,22 @@ class Channel:
         if first > now:
             self._arm(first)
             return
+        if self.connection is not None and not self.open and self.queued:
+            self._fail_unsent(now)
+            return
         if self.connection is not None:
             self.process.out.append(Close(self.connection))
         self._drop("timeout", now)
+
+    def _fail_unsent(self, now: int) -> None:
+        """Fail the requests that have waited too long for a connection, which opens meanwhile."""
+        expired = [each for each, (deadline, _) in self.in_flight.items() if deadline <= now]
+        lost = [self.in_flight.pop(correlation)[1] for correlation in expired]
+        self._pending = deque([each for each in self._pending if each[0] not in expired])
+        if self.in_flight:
+            self._arm(min([deadline for deadline, _ in self.in_flight.values()]))
+        for done in lost:
+            done(Failed("timeout"), now)
 
     def _drop(self, reason: str, now: int) -> None:
         process = self.process

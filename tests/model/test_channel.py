@@ -17,9 +17,9 @@ ADDRESS = "broker-2"
 class Peer:
     """A process with one channel, and a log of what its callbacks were told."""
 
-    def __init__(self, patient: bool = False) -> None:
+    def __init__(self, patient: bool = False, queued: bool = False) -> None:
         self.process = Process("p", MemoryFiles(), random.Random(1), 0)
-        self.channel = Channel(self.process, ADDRESS, "test", "main", 1000, patient)
+        self.channel = Channel(self.process, ADDRESS, "test", "main", 1000, patient, queued)
         self.log: list[tuple[Any, int]] = []
 
     def send(self, message: str, now: int) -> None:
@@ -118,6 +118,44 @@ def test_a_patient_channel_waits_for_the_backoff() -> None:
     assert peer.effects() == []
     peer.fire(10 + 60_000)
     assert peer.effects() == [Open(2, ADDRESS, "test", "main")]
+
+
+def test_a_queued_request_fails_alone_while_the_connection_is_opened() -> None:
+    peer = Peer(queued=True)  # InterBrokerSendThread.failExpiredRequests
+    peer.send("a", 0)
+    peer.send("b", 400_000)
+    peer.fire(1_000_000)
+    assert (peer.log, len(peer.effects())) == ([(Failed("timeout"), 1_000_000)], 1)
+    peer.process.handle(Opened(1), 1_200_000)
+    peer.send("c", 1_200_000)
+    assert peer.effects() == [Send(1, 2, "b"), Send(1, 3, "c")]
+    peer.fire(1_400_000)  # "b" was sent, so it ends the connection
+    assert peer.effects() == [Close(1)]
+
+
+def test_a_timeout_shorter_than_the_backoff_does_not_begin_it_anew() -> None:
+    peer = Peer(patient=True, queued=True)
+    peer.send("a", 0)
+    peer.process.handle(OpenFailed(1, "refused"), 1)
+    for _ in range(5):
+        peer.process.handle(OpenFailed(peer.channel.connection or 1, "refused"), 1)
+        peer.send("b", 1)
+    begins = peer.channel.not_before
+    peer.channel.request_timeout_us = 100_000
+    for now in range(1, begins, 200_000):
+        peer.send("c", now)
+        peer.fire(now + 100_000)
+    assert peer.channel.not_before == begins
+    peer.fire(begins)
+    assert Open(peer.channel.connection or 0, ADDRESS, "test", "main") == peer.effects()[-1]
+
+
+def test_a_blocking_sender_gives_up_the_connection_with_its_request(peer: Peer) -> None:
+    # BrokerBlockingSender.sendRequest closes it.
+    peer.send("a", 0)
+    peer.fire(1_000_000)
+    assert peer.effects() == [Open(1, ADDRESS, "test", "main"), Close(1)]
+    assert peer.log == [(Failed("timeout"), 1_000_000)]
 
 
 def test_closing_fails_what_is_in_flight(peer: Peer) -> None:

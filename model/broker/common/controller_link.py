@@ -127,7 +127,9 @@ class ControllerLink:
         channel, address = self._channels.get(node_id), self.nodes.address(node_id)
         if channel is None and address is not None:
             timeout_ms, purpose = self._request_timeout_ms, self.lane
-            channel = Channel(self.process, address, purpose, purpose, timeout_ms, patient=True)
+            channel = Channel(
+                self.process, address, purpose, purpose, timeout_ms, patient=True, queued=True
+            )
             self._channels[node_id] = channel
         return channel
 
