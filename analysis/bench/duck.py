@@ -14,7 +14,7 @@ from kafkasim.analysis.stored import kind_columns
 
 KINDS = (
     "Acked", "Appended", "BecameLeader", "Cleaned", "FinalReplica", "HighWatermark", "LogStart",
-    "MarkerWritten", "Polled", "Positioned", "ReadsCommitted", "Replicated",
+    "MarkerWritten", "PartitionOwner", "Polled", "Positioned", "ReadsCommitted", "Replicated",
 )  # fmt: skip
 
 VIEWS = {
@@ -153,18 +153,35 @@ QUERIES = {
     "poll-order": """
         SELECT * FROM (
             SELECT * FROM (
-            SELECT *, lag(CASE WHEN positioned THEN "offset" ELSE "offset" + 1 END) OVER (
-                PARTITION BY run, topic_id, partition, "group", member_id
-                ORDER BY seq, place) AS expected
+            SELECT *, last_value(CASE WHEN positioned THEN {'before': expected,
+                                                            'after': "offset", 'reset': reset}
+                                 END IGNORE NULLS) OVER reader AS went
             FROM (
-                SELECT run, topic_id, partition, seq, node, "group", member_id, "offset",
-                       true AS positioned, -1 AS place
-                FROM Positioned
-                UNION ALL
-                SELECT run, topic_id, partition, seq, node, "group", member_id, "offset", false,
-                       "offset"
-                FROM polled_records))
-            WHERE NOT positioned AND expected >= 0 AND "offset" != expected) AS jump
+                SELECT *, lag(CASE WHEN positioned THEN "offset" ELSE "offset" + 1 END)
+                              OVER reader AS expected,
+                          lag(positioned) OVER reader AS at_first
+                FROM (
+                    SELECT run, topic_id, partition, seq, node, "group", member_id, "offset",
+                           true AS positioned, -1 AS place,
+                           reason IN ('earliest', 'latest') AS reset
+                    FROM Positioned
+                    UNION ALL
+                    SELECT run, topic_id, partition, seq, node, "group", member_id, "offset",
+                           false, "offset", false
+                    FROM polled_records)
+                WINDOW reader AS (PARTITION BY run, topic_id, partition, "group", member_id
+                                  ORDER BY seq, place))
+            WINDOW reader AS (PARTITION BY run, topic_id, partition, "group", member_id
+                              ORDER BY seq, place))
+            WHERE NOT positioned AND expected >= 0 AND "offset" != expected
+                  AND NOT coalesce(
+                      went.reset AND 0 <= went.before AND went.before < went.after
+                      AND CASE WHEN at_first
+                               THEN went.before <= "offset" AND "offset" < went.after
+                               ELSE expected < went.after AND "offset" = went.after END
+                      AND (run, "group", member_id) IN (
+                          SELECT (run, "group", member_id) FROM PartitionOwner),
+                      false)) AS jump
         WHERE "offset" < expected OR "offset" - expected > (
             SELECT count(DISTINCT gaps."offset") FROM gaps LEFT JOIN committed_only
                 ON gaps.run = committed_only.run AND committed_only.node = jump.node

@@ -30,7 +30,9 @@ POLL_ORDER = offending(
     # Within what one member covered, each poll goes on where the last one ended. A Positioned row
     # starts a new covered range (reason none ends one, at −1). What a poll has passed over must
     # hold no record for the reader, by what leaders had appended there, and cleaners had removed,
-    # until then.
+    # until then. After a reset to a higher offset an old consumer is given first what it had
+    # fetched before, but for the rest of a chunk: its first record may lie between the two, and a
+    # later one at the new offset (ConsumerIterator.makeNext).
     """
     SELECT run, topic_id, partition, seq, member_id, offset, expected
     FROM (SELECT run, topic_id, partition, seq, member_id, offset, expected, missed,
@@ -38,22 +40,37 @@ POLL_ORDER = offending(
                                  IF(appended < seq, age, NULL)), false)
                      OR coalesce(min(removed_at) < seq, false) AS hole
           FROM (SELECT *
-                FROM (SELECT /*+ SHUFFLE_HASH(poll_jumps) */ *,
-                             lag(IF(positioned, offset, offset + 1)) OVER (
+                FROM (SELECT *, last(IF(positioned, struct(expected AS before, offset AS after,
+                                                           reset), NULL), true) OVER reader AS went
+                      FROM (SELECT /*+ SHUFFLE_HASH(poll_jumps) */ *,
+                                   lag(IF(positioned, offset, offset + 1)) OVER reader AS expected,
+                                   lag(positioned) OVER reader AS first
+                            FROM (SELECT run, topic_id, partition, seq, node, group, member_id,
+                                         offset, true AS positioned, -1 AS place,
+                                         reason IN ('earliest', 'latest') AS reset
+                                  FROM Positioned
+                                  UNION ALL
+                                  SELECT run, topic_id, partition, seq, node, group, member_id,
+                                         offset, false, offset, false
+                                  FROM polled_records)
+                            LEFT SEMI JOIN poll_jumps
+                                USING (run, topic_id, partition, group, member_id)
+                            WINDOW reader AS (
+                                PARTITION BY run, topic_id, partition, group, member_id
+                                ORDER BY seq, place))
+                      WINDOW reader AS (
                           PARTITION BY run, topic_id, partition, group, member_id
-                          ORDER BY seq, place) AS expected
-                      FROM (SELECT run, topic_id, partition, seq, node, group, member_id, offset,
-                                   true AS positioned, -1 AS place
-                            FROM Positioned
-                            UNION ALL
-                            SELECT run, topic_id, partition, seq, node, group, member_id, offset,
-                                   false, offset
-                            FROM polled_records)
-                      LEFT SEMI JOIN poll_jumps
-                          USING (run, topic_id, partition, group, member_id))
+                          ORDER BY seq, place))
+                LEFT JOIN (SELECT DISTINCT run, group, member_id, true AS old FROM PartitionOwner)
+                    USING (run, group, member_id)
                 LATERAL VIEW OUTER explode(
                     IF(offset > expected, sequence(expected, offset - 1), NULL)) AS missed
-                WHERE NOT positioned AND expected >= 0 AND offset != expected)
+                WHERE NOT positioned AND expected >= 0 AND offset != expected
+                      AND NOT coalesce(old AND went.reset AND 0 <= went.before
+                                       AND went.before < went.after
+                                       AND IF(first, went.before <= offset AND offset < went.after,
+                                              expected < went.after AND offset = went.after),
+                                       false))
           LEFT JOIN committed_only USING (run, node, group)
           LEFT JOIN (SELECT run, topic_id, partition, offset AS missed, marker, aborted, age,
                             appended FROM contents)

@@ -41,7 +41,45 @@ TWO_LEADERS = [
 ]  # fmt: skip
 """The first leader writes the marker of its records when it does not know yet of the second one."""
 
+OLD = ("consumer-1", facts.PartitionOwner("g", "m1", "orders", 0, "claimed", ""))
+RESET = [
+    positioned(0, "committed"), polled([0], [100]),
+    ("broker-1", facts.LogStart(T, 0, 9, "delete-records", 9, 9)), positioned(9),
+]  # fmt: skip
+"""A member at offset 1 was sent on to offset 9, where the log begins now."""
+
+FETCHED_BEFORE: dict[str, tuple[Case, dict[str, int]]] = {
+    "after a reset: the last record of a chunk, a chunk behind it, and the new offset": (
+        [OLD, *RESET, polled([4], [104]), polled([5], [105]), polled([9], [109])], {}),
+    "after a reset: no record is left of a chunk": (
+        [OLD, *RESET, polled([9], [109]), polled([10], [110])], {}),
+    "after a reset: a record that is left, and no chunk behind it": (
+        [OLD, *RESET, polled([1], [101]), polled([9], [109])], {}),
+    "after a reset: another kind of consumer is given nothing of before": (
+        [*RESET, polled([4], [104])], {"nonmonotonic-poll": 1}),
+    "after a reset: what it had been given before": (
+        [OLD, *RESET, polled([0], [100])], {"nonmonotonic-poll": 1, "duplicate": 1}),
+    "after a reset: a second chunk is not read in full": (
+        [OLD, *RESET, polled([4], [104]), polled([6], [106])], {"poll-skip": 1}),
+    "after a reset: it goes on elsewhere": (
+        [OLD, *RESET, polled([4], [104]), polled([10], [110])], {"poll-skip": 1}),
+    "after a reset: back once it is past it": (
+        [OLD, *RESET, polled([9], [109]), polled([4], [104])], {"nonmonotonic-poll": 1}),
+    "after a reset: back when all that was fetched has been given": (
+        [OLD, *RESET, polled([8], [108]), polled([4], [104])], {"nonmonotonic-poll": 1}),
+    "no reset: a position that was committed": (
+        [OLD, *RESET[:2], positioned(9, "committed"), polled([4], [104])],
+        {"nonmonotonic-poll": 1}),
+    "a reset that is over: the partition is assigned again": (
+        [OLD, *RESET, positioned(9, "committed"), polled([4], [104])], {"nonmonotonic-poll": 1}),
+    "a reset back": (
+        [OLD, positioned(4), polled([4], [104]), positioned(0), polled([5], [105])],
+        {"poll-skip": 1}),
+}  # fmt: skip
+"""An old consumer is given what it had fetched before a reset, but for the rest of a chunk."""
+
 GAP_CASES: dict[str, tuple[Case, dict[str, int]]] = {
+    **FETCHED_BEFORE,
     "not skipped: a marker": (
         [positioned(0), appended(0, 1), *marker(1, True), appended(2, 3, producer=-1),
          polled([0, 2], [100, 102])], {}),

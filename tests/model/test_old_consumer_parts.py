@@ -13,7 +13,7 @@ from kafkasim.model.client.legacy.assignors import (
     assign_range,
     assign_round_robin,
 )
-from kafkasim.model.client.legacy.streams import Chunk, PartitionTopicInfo
+from kafkasim.model.client.legacy.streams import Chunk, PartitionTopicInfo, Stream
 from kafkasim.model.config import ConfigError, LegacyConsumerConfig
 from kafkasim.model.errors import NONE
 from kafkasim.model.messages import FetchPartitionResponse
@@ -132,3 +132,34 @@ def test_a_corrupt_batch_fails_the_iterator_behind_the_records_before_it() -> No
     assert read.next() is not None
     with pytest.raises(KafkaError, match="CORRUPT_MESSAGE"):
         read.next()
+
+
+def given_after_a_reset(taken: int) -> list[int]:
+    """Return the offsets that an application gets which took some of 0 to 3 before a reset to 9.
+
+    What was fetched before is two chunks, 0 to 3 and 4 to 5.
+    """
+    info = PartitionTopicInfo(T0, 0)
+    stream = Stream(None, 3)  # type: ignore[arg-type]  # nobody waits for room
+    for fetched in ((batch(0, (10, 11)), batch(2, (12, 13))), (batch(4, (14, 15)),)):
+        read = chunk(info, *fetched)
+        assert list(stream.put(read)) == []
+        info.fetched_offset = read.end
+    got = [stream.take(0) for _ in range(taken)]
+    info.reset(9)
+    assert list(stream.put(chunk(info, batch(9, (19,))))) == []
+    while (record := stream.take(0)) is not None:
+        got.append(record)
+    return [record[0] for _, record in got if record is not None]
+
+
+@pytest.mark.parametrize(
+    ("taken", "offsets"),
+    [(1, [0, 3, 4, 5, 9]), (3, [0, 1, 2, 3, 4, 5, 9]), (4, [0, 1, 2, 3, 5, 9])],
+)
+def test_a_reset_leaves_the_last_record_of_the_chunk_that_is_read(
+    taken: int, offsets: list[int]
+) -> None:
+    """The first chunk of which a record is asked for; the next is read in full, if it was not that
+    one (ConsumerIterator.makeNext)."""
+    assert given_after_a_reset(taken) == offsets

@@ -7,6 +7,11 @@ application gets it, not when it has processed it. So a commit covers the record
 
 A rebalance clears the queues and the chunk that is being read; the application keeps the record
 that it has.
+
+auto.offset.reset moves the fetched and the consumed offset, and leaves the queue as it is
+(ConsumerFetcherThread.handleOffsetOutOfRange). Of the chunk that is being read the iterator then
+rejects what lies below the consumed offset, but for the last record, which moves the consumed
+offset back (ConsumerIterator.makeNext). Chunks behind it are read as if nothing had been reset.
 """
 
 from __future__ import annotations
@@ -61,10 +66,24 @@ class Chunk:
     def next(self) -> RecordTuple | None:
         """Return the next record from the consumed offset on, None behind the last.
 
-        Markers of transactions are no records: brokers leave them out for clients of this age.
+        Below the consumed offset the last record of the chunk is returned, and no other. What the
+        batch of the fetch offset holds before it is left out here as well as in Kafka.
 
         Raises:
             KafkaError: the next batch is corrupt (InvalidMessageException).
+        """
+        record = self._decode()
+        while record is not None and record[0] < self.info.consumed_offset:
+            later = self._decode()
+            if later is None:
+                break
+            record = later
+        return record
+
+    def _decode(self) -> RecordTuple | None:
+        """Return the next record from the fetch offset on.
+
+        Markers of transactions are no records: brokers leave them out for clients of this age.
         """
         while not self.records and self.waiting:
             batch = self.waiting[0]
@@ -73,7 +92,7 @@ class Chunk:
             self.waiting.popleft()
             if not batch.control:
                 deltas = batch.offset_deltas or range(len(batch.records))
-                base, start = batch.base_offset, self.info.consumed_offset
+                base, start = batch.base_offset, self.fetch_offset
                 for delta, record in zip(deltas, batch.records, strict=True):
                     if base + delta >= start:
                         self.records.append(
