@@ -30,7 +30,7 @@ JUDGED_KINDS = (
     "FinalReplica", "FinalResults", "GroupAssigned", "GroupConverted", "GroupState",
     "HighWatermark", "HostPaused", "HostResumed", "HostStarted", "HostStopped", "IsrChanged",
     "IsrProposed", "KeySent", "LoadInProgress", "LogDeleted", "LogDirOffline", "LogLoaded",
-    "LogPlaced", "LogStart", "MarkerWritten", "MemberIdReverted", "MemberRequest",
+    "LogPlaced", "LogStart", "MarkerSkipped", "MarkerWritten", "MemberIdReverted", "MemberRequest",
     "MetadataCommitted", "OffsetCommitted", "OffsetFetched", "OffsetsDeleted", "PartitionChanged",
     "PartitionOwner", "Phase", "Polled", "Positioned", "PreferredReadReplica", "Processed",
     "ProcessorStarted", "ReadReplica", "ReadsCommitted", "RebalanceAttempt", "Rebootstrapped",

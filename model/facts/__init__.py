@@ -111,6 +111,7 @@ from kafkasim.model.facts.replication import (
 )
 from kafkasim.model.facts.transactions import (
     MarkerGivenUp,
+    MarkerSkipped,
     MarkerWritten,
     ProcessorStarted,
     ReadsCommitted,
@@ -270,6 +271,7 @@ __all__ = [
     "LogPlaced",
     "LogStart",
     "MarkerGivenUp",
+    "MarkerSkipped",
     "MarkerWritten",
     "MemberIdReverted",
     "MemberRequest",

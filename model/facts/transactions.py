@@ -126,6 +126,21 @@ class MarkerGivenUp:
 
 
 @value
+class MarkerSkipped:
+    """A coordinator knows no leader of a partition, and takes it for deleted.
+
+    It sends no marker there, and the transaction is complete without.
+    """
+
+    transactional_id: str
+    topic: str
+    partition: int
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+
+
+@value
 class MarkerWritten:
     """A leader appended the control batch that ends a transaction in its partition."""
 

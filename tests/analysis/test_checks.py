@@ -66,6 +66,7 @@ from tests.scenarios.transaction_cases import (
     LATE_ENDS,
     ORDER_SENT,
     RESTING,
+    SKIPPED_MARKERS,
     STORIES,
     TAKEN,
     excused,
@@ -254,7 +255,7 @@ CASES: dict[str, tuple[Case, dict[str, int]]] = {
     },
     **{
         f"transactions: {name}": (passing(rows), expected)
-        for name, (rows, expected) in LATE_ENDS.items()
+        for name, (rows, expected) in (LATE_ENDS | SKIPPED_MARKERS).items()
     },
 }  # fmt: skip
 

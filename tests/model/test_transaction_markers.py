@@ -12,7 +12,7 @@ import pytest
 
 from kafkasim.model.channel import Failed
 from kafkasim.model.errors import Errors
-from kafkasim.model.facts import TransactionsLoaded
+from kafkasim.model.facts import MarkerSkipped, TransactionsLoaded
 from kafkasim.model.messages import ListTransactionsRequest, WriteTxnMarkersResponse
 from kafkasim.model.transaction.markers.completion_handler import NEEDS_NO_MARKER, RETRIABLE
 from kafkasim.model.transaction.records import TransactionLogKey
@@ -130,6 +130,8 @@ def test_a_deleted_partition_needs_no_marker(bench: Bench) -> None:
     del bench.leaders[TP1]
     bench.answer(Errors.UNKNOWN_TOPIC_OR_PARTITION)
     assert bench.state() == ("CompleteCommit", 1000, 1)
+    skipped = [MarkerSkipped(ID, tp.topic, tp.partition, 1000, 1, 1) for tp in (TP0, TP1)]
+    assert [fact for fact in bench.facts if isinstance(fact, MarkerSkipped)] == skipped
 
 
 def test_a_partition_without_a_leader_waits_until_the_thread_wakes(bench: Bench) -> None:

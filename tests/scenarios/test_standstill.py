@@ -5,23 +5,28 @@ from __future__ import annotations
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.progress import Progress
 from kafkasim.scenarios.judging.source import Loss
+from kafkasim.scenarios.judging.transactions.known.skipped_markers import SKIPPED_MARKER
 from kafkasim.scenarios.judging.transactions.liveness.standstill import Standstill
 from tests.scenarios.fact_makers import FakeTrace
 from tests.scenarios.transaction_cases import (
     COORDINATORS,
+    LIVE,
     OFFSETS,
     OPEN,
     STANDING,
     STATE,
     TID,
+    UNTOLD,
     Rows,
     T,
     begun,
     completed,
     final,
     loss,
+    marker,
     offsets,
     polled,
+    skipping,
 )
 
 PRODUCER = "producer-1 has records that are neither acknowledged nor failed"
@@ -103,3 +108,15 @@ def test_a_group_cannot_begin_while_its_offsets_are_unstable() -> None:
     assert excuse(rows, LAG) == ""
     others = [*HUNG, *home]  # of another group
     assert excuse(others, LAG, (STATE, loss())) == ""
+
+
+def test_a_marker_that_was_skipped_leaves_a_transaction_open() -> None:
+    rows = held(skipping(*UNTOLD), 0)
+    line = "orders-0 has an open transaction of producer id 7 from offset 0 on"
+    lag = "group g is at 0 of 1 in orders-0 (last read by consumer-1)"
+    assert (excuse(rows, line), excuse(rows, lag)) == (SKIPPED_MARKER, SKIPPED_MARKER)
+    known = held(skipping(*UNTOLD, *LIVE), 0)
+    assert (excuse(known, line), excuse(known, lag)) == ("", "")
+    assert excuse(rows, line.replace("id 7", "id 8")) == ""
+    ended_later = [*rows, *marker(1, True)]
+    assert (excuse(ended_later, line), excuse(ended_later, lag)) == ("", "")

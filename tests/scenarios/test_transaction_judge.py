@@ -17,6 +17,7 @@ from tests.scenarios.transaction_cases import (
     EXCUSES,
     LATE_ENDS,
     RESTING,
+    SKIPPED_MARKERS,
     STORIES,
     Rows,
     excused,
@@ -37,9 +38,9 @@ def judge(rows: Rows, *lost: tuple[tuple[str, int], Loss]) -> dict[str, int]:
     return {found.name: found.count for found in judged.finish() if not found.expected}
 
 
-@pytest.mark.parametrize("name", [*STORIES, *ATTEMPTS, *RESTING, *LATE_ENDS])
+@pytest.mark.parametrize("name", [*STORIES, *ATTEMPTS, *RESTING, *LATE_ENDS, *SKIPPED_MARKERS])
 def test_a_story_shows_its_anomalies(name: str) -> None:
-    rows, expected = (STORIES | ATTEMPTS | RESTING | LATE_ENDS)[name]
+    rows, expected = (STORIES | ATTEMPTS | RESTING | LATE_ENDS | SKIPPED_MARKERS)[name]
     assert judge(rows) == {name: n for name, n in expected.items() if name not in OTHERS}
 
 

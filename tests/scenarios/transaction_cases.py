@@ -476,6 +476,47 @@ LATE_ENDS: dict[str, tuple[Rows, dict[str, int]]] = {
 """Stories of a transaction that the coordinator ends before its producer asks for it."""
 
 
+def changed(reason: str, leader: int = 1) -> Rows:
+    change = facts.PartitionChanged(3, T, 0, leader, 0, 0, (1,), (1,), reason, False)
+    return [("broker-3", change)]
+
+
+STARTED: Rows = [("broker-2", facts.HostStarted(1))]
+ELECTED: Rows = [("broker-3", facts.ZkControllerWrite(9, 2, "/controller_epoch", 2))]
+LIVE: Rows = [("broker-3", facts.BrokerRegistration(10, 1, 10, "registered", False, False, None))]
+SKIPPED: Rows = [("broker-2", facts.MarkerSkipped(TID, "orders", 0, 7, 0, 1))]
+ONE_OPEN: Rows = [*TOPICS, *READER, *begun(), *sent(100), *appended(0, 100), *ending(True)]
+AFTER_SKIP: Rows = [*completed(), *ended("committed"), *final((0, (100,), 7))]
+
+
+def skipping(*between: tuple[str, Any]) -> Rows:
+    """A decided transaction gets no marker in the partition of its records; before that something
+    happens."""
+    return [*ONE_OPEN, *between, *SKIPPED, *AFTER_SKIP]
+
+
+HANGING = {"hanging-transaction": 1}
+UNTOLD = [*STARTED, *ELECTED, *changed("loaded")]
+SKIPPED_MARKERS: dict[str, tuple[Rows, dict[str, int]]] = {
+    # story: rows, and what is not explained
+    "skipped marker: nobody has told the coordinator": (skipping(*UNTOLD), {}),
+    "skipped marker: the controller was elected before": (
+        skipping(*ELECTED, *changed("loaded"), *STARTED), HANGING),
+    "skipped marker: the process knew an earlier controller": (
+        skipping(*STARTED, *ELECTED, *ELECTED, *changed("loaded")), HANGING),
+    "skipped marker: a replica is live": (skipping(*UNTOLD, *LIVE), HANGING),
+    "skipped marker: the leader was taken from it": (
+        skipping(*UNTOLD, *changed("fenced", -1)), HANGING),
+    "skipped marker: without ZooKeeper": (skipping(*STARTED), HANGING),
+    "skipped marker: of the transaction before": (
+        [*ONE_OPEN, *UNTOLD, *SKIPPED, *completed(), *ended("committed"), *begun(1),
+         *sent(101, number=1), *appended(1, 101, sequence=1),
+         *final((0, (100,), 7), (1, (101,), 7))], HANGING),
+    "no marker, and none was skipped": ([*ONE_OPEN, *UNTOLD, *AFTER_SKIP], HANGING),
+}  # fmt: skip
+"""Stories of a partition that a coordinator takes for deleted."""
+
+
 def excused(story: str) -> Rows:
     """A story of :data:`EXCUSES`, with the coordinators' topics."""
     return [*COORDINATORS, *(STORIES | RESTING)[story][0]]

@@ -54,12 +54,15 @@ HANGING = offending(
     # A record of a transaction stands in a final log without a marker behind it.
     f"""
     SELECT run, topic_id, partition, begun AS seq, offset, record_id, story,
-           array({spot("topic_id", "partition", "offset", after="begun")}, {_DECIDED}) AS spots
+           array({spot("topic_id", "partition", "offset", after="begun")}, {_DECIDED}) AS spots,
+           skipped
     FROM final_fates JOIN transactions USING (run, begun) {DECIDER}
+    LEFT JOIN (SELECT *, true AS skipped FROM skipped_markers)
+        USING (run, begun, topic_id, partition)
     WHERE state = 'open'""",
     "'hanging-transaction'",
     "'%s is open at offset %d', story, offset",
-    place=about(shown=AT_END, spots="spots"),
+    place=about(shown=AT_END, spots="spots", excused="IF(skipped, 'skipped-marker', '')"),
 )
 
 _FATES = ("committed", "aborted", "open")

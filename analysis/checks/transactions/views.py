@@ -162,10 +162,40 @@ LATE_ENDS = """
         AND coalesce(open.for[state].seq, 1L << 62) > seq
     GROUP BY run, open.begun"""
 
+SKIPPED_MARKERS = """
+    -- Transactions and partitions whose coordinator sent no marker there, because its process had
+    -- not been told of the partition: it has had one ZooKeeper controller, elected after it
+    -- started, that has not changed the partition, and no replica of it was live.
+    -- (scenarios/judging/transactions/known/skipped_markers.py)
+    SELECT DISTINCT run, begun, topic_id, partition
+    FROM (SELECT run, node, skipped.seq AS seq, topic_id, partition, max(started) AS started,
+                 max(begun) AS begun, max_by(replicas, told) AS replicas,
+                 max(IF(reason != 'loaded', told, NULL)) AS changed
+          FROM MarkerSkipped AS skipped
+          JOIN (SELECT run, topic, topic_id FROM TopicCreated) USING (run, topic)
+          JOIN (SELECT run, node, seq AS started FROM HostStarted) USING (run, node)
+          JOIN (SELECT run, transactional_id, producer_id, seq AS begun FROM TransactionBegun)
+              USING (run, transactional_id, producer_id)
+          JOIN (SELECT run, topic_id, partition, seq AS told, replicas, reason
+                FROM PartitionChanged) USING (run, topic_id, partition)
+          WHERE started < skipped.seq AND begun < skipped.seq AND told < skipped.seq
+          GROUP BY run, node, skipped.seq, topic_id, partition)
+    JOIN (SELECT run, seq AS elected FROM ZkControllerWrite WHERE path = '/controller_epoch')
+        USING (run)
+    LEFT JOIN (SELECT run, broker, seq AS registered FROM BrokerRegistration
+               WHERE change = 'registered') USING (run)
+    WHERE elected < seq
+    GROUP BY run, begun, topic_id, partition, node, seq, started, changed, replicas
+    HAVING max(elected) > started AND max(elected) > coalesce(changed, -1)
+        AND count(DISTINCT IF(elected > started, elected, NULL)) = 1
+        AND max(IF(registered < seq AND array_contains(replicas, broker), registered, -1))
+            < max(elected)"""
+
 VIEWS = {
     "transaction_rows": TRANSACTION_ROWS,
     "transactions": TRANSACTIONS,
     "late_ends": LATE_ENDS,
+    "skipped_markers": SKIPPED_MARKERS,
     "placed_records": PLACED_RECORDS,
     "final_states": FINAL_STATES,
     "final_fates": FINAL_FATES,

@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any
 
 from kafkasim.model.errors import Errors
+from kafkasim.model.facts import MarkerSkipped
 from kafkasim.model.messages import WritableTxnMarker, WriteTxnMarkersRequest
 from kafkasim.model.records import TopicPartition
 from kafkasim.model.transaction.markers.completion_handler import CompletionHandler
@@ -98,7 +99,7 @@ class TransactionMarkerChannelManager:
         txn_partition = self._manager.partition_for(pending.transactional_id)
         for leader, tps in by_leader.items():
             if leader is None:
-                self._skip_deleted(pending, tps, now)
+                self._skip_deleted(entry, tps, now)
                 continue
             part = WritableTxnMarker(
                 marker.producer_id,
@@ -120,10 +121,9 @@ class TransactionMarkerChannelManager:
         assert self.sender is not None, "the sender's thread is not built"
         return self.sender
 
-    def _skip_deleted(
-        self, pending: PendingCompleteTxn, tps: list[TopicPartition], now: int
-    ) -> None:
-        """Forget partitions that do not exist any more."""
+    def _skip_deleted(self, entry: Entry, tps: list[TopicPartition], now: int) -> None:
+        """Forget partitions that the broker does not know: they are likely to be deleted."""
+        pending, marker = entry
         found = self._manager.get(pending.transactional_id)
         if isinstance(found, Errors):
             self.remove_markers_for_txn(pending)
@@ -134,6 +134,16 @@ class TransactionMarkerChannelManager:
             return
         for tp in tps:
             found.metadata.remove_partition(tp)
+            self._manager.runtime.out.append(
+                MarkerSkipped(
+                    pending.transactional_id,
+                    tp.topic,
+                    tp.partition,
+                    marker.producer_id,
+                    marker.producer_epoch,
+                    marker.coordinator_epoch,
+                )
+            )
         self.maybe_write_completion(pending.transactional_id, now)
 
     def remove_markers_for_txn_partition(self, txn_partition: int) -> None:

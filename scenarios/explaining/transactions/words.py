@@ -101,6 +101,12 @@ def _given_up(_: Facts, row: Row) -> Said:
     return f"{text} epoch {row['producer_epoch']}); the transaction is never complete", "4.4"
 
 
+def _skipped(_: Facts, row: Row) -> Said:
+    text = f"{row['node']}, coordinator of {row['transactional_id']}, knows no leader of"
+    text += f" {row['topic']}-{row['partition']} and sends no marker there (producer id"
+    return f"{text} {row['producer_id']}, epoch {row['producer_epoch']})", "4.4"
+
+
 WORDS: dict[str, Callable[[Facts, Row], Said]] = {
     "SequencesRewritten": _rewritten,
     "TransactionBegun": _begun,
@@ -113,6 +119,7 @@ WORDS: dict[str, Callable[[Facts, Row], Said]] = {
     "ProcessorStarted": _processor,
     "TransactionState": _state,
     "MarkerGivenUp": _given_up,
+    "MarkerSkipped": _skipped,
     "MarkerWritten": _marker,
 }
 """For each kind of fact the function that says it."""

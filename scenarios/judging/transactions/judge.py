@@ -18,6 +18,7 @@ from kafkasim.scenarios.judging.transactions.footing import END, Footing, Spot
 from kafkasim.scenarios.judging.transactions.holes import Holes
 from kafkasim.scenarios.judging.transactions.known.given_again import GivenBack
 from kafkasim.scenarios.judging.transactions.known.late_ends import LateEnds
+from kafkasim.scenarios.judging.transactions.known.skipped_markers import SkippedMarkers
 from kafkasim.scenarios.judging.transactions.ledger import NEVER, Ledger, Transaction
 from kafkasim.scenarios.judging.transactions.outputs import Outputs
 from kafkasim.scenarios.judging.transactions.placed import ABORTED, COMMITTED, OPEN, Placed
@@ -70,6 +71,7 @@ class Transactions:
         self._footing = Footing(trace, losses)
         self._given_back = given_back
         self._late_ends = LateEnds(trace)
+        self._skipped_markers = SkippedMarkers(trace)
         self._ledger = Ledger(trace)
         self._placed = Placed(trace, self._ledger, holes)
         self._outputs = Outputs(trace, self._ledger, self._footing, self._given_back)
@@ -251,6 +253,7 @@ class Transactions:
                         offset,
                         record_id,
                         spots=self._behind(transaction, [(key, offset, record_id)]),
+                        why=self._skipped_markers.excuse(transaction.begun, key),
                     )
         for transaction in self._ledger.transactions:
             fate = fates.get(transaction.begun, {})

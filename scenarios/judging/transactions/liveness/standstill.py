@@ -10,6 +10,8 @@ A transaction spans logs. When one of them legally loses records, the others do 
   Prepare* (TransactionMarkerRequestCompletionHandler). Its producers get CONCURRENT_TRANSACTIONS
   for ever, also from the next coordinator (KAFKA-19999 tells of the same standstill).
 
+Without a loss a coordinator may skip a marker (``known/skipped_markers.py``).
+
 What is missing when a run ends is told by lines; this module says which of them wait for such a
 transaction. It reads the final logs, so it is asked after the run has ended.
 """
@@ -28,6 +30,7 @@ from kafkasim.scenarios.judging.source import (
     final_leaders,
 )
 from kafkasim.scenarios.judging.transactions.footing import Footing, Spot
+from kafkasim.scenarios.judging.transactions.known.skipped_markers import SkippedMarkers
 
 _GROUP = re.compile(r"group (\S+) (?:is at|was given records below) \d+ of (?:\d+ in )?(\S+)-(\d+)")
 _OPEN = re.compile(r"(\S+)-(\d+) has an open transaction of producer id (\d+) from offset (\d+) on")
@@ -47,6 +50,7 @@ class Standstill:
         positions: Mapping[tuple[str, PartitionKey], tuple[int, str]],
     ) -> None:
         self._footing = Footing(trace, losses)
+        self._skipped = SkippedMarkers(trace)
         self._positions = positions
         self._topics: dict[str, facts.TopicCreated] = {}
         self._ids_of_node: dict[str, dict[str, None]] = {}
@@ -66,7 +70,7 @@ class Standstill:
             trace.subscribe(kind, handler)
 
     def excuse(self, line: str) -> str:
-        """Return the reason of the loss for which Kafka would miss the same for ever, or ""."""
+        """Return why Kafka would miss the same for ever: the reason of a loss mostly, or ""."""
         found = _GROUP.match(line)
         if found is not None:
             group, topic, partition = found.groups()
@@ -125,7 +129,8 @@ class Standstill:
             if group is None or group in self._groups_of_id.get(each, ())
         ]
         spots = [self._footing.of_id(each, -1) for each in ids]
-        return self._footing.lost([Spot(key, offset), *spots]) if ids else ""
+        lost = self._footing.lost([Spot(key, offset), *spots]) if ids else ""
+        return lost or (self._skipped.excuse_open(key, producer_id) if ids else "")
 
     def _topic_id(self, topic: str) -> str:
         return next((id_ for id_, fact in self._topics.items() if fact.topic == topic), "")
