@@ -132,6 +132,21 @@ def test_a_lost_upgrade_leaves_a_classic_group_that_goes_on() -> None:
     assert bench.group.shards[0].groups[GROUP].members == {}
 
 
+def test_an_empty_classic_group_is_there_again_if_its_replacement_is_lost() -> None:
+    bench = lingering()
+    a = bench.member_id("a")
+    asked = bench.ask(join(a, client="a"))
+    bench.wait(5)
+    bench.ask(sync(a, bench.answers[asked].generation_id, ((a, (T0,)),)))
+    bench.wait(50)  # its session
+    empty = bench.seen(facts.GroupState)[-1]
+    bench.log.error = Errors.NOT_ENOUGH_REPLICAS
+    bench.ask(joining("b"))
+    bench.wait(LINGER_S)
+    told = [(fact.state, fact.generation) for fact in bench.seen(facts.GroupState)[-3:]]
+    assert told == [("Dead", empty.generation), ("Stable", 1), ("Empty", empty.generation)]
+
+
 def test_a_group_whose_creation_is_lost_answers_its_parked_join() -> None:
     bench = lingering()
     bench.log.error = Errors.NOT_ENOUGH_REPLICAS

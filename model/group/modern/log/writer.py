@@ -104,8 +104,11 @@ class ConsumerGroupWriter:
             out.append(GroupConverted(group_id, "classic", REVERTED))
         if group is not None:
             self._record_state(group, REVERTED)
-        elif known is None or (modern is not None and not known.members):
+        elif known is None:
             out.append(GroupState(group_id, "Dead", 0, (), "", REVERTED))
+        elif modern is not None and not known.members:  # the classic group that it had replaced
+            state, protocol = known.state.value, known.protocol or ""
+            out.append(GroupState(group_id, state, known.generation, (), protocol, REVERTED))
 
     def on_loaded(self, shard: GroupShard) -> None:
         """Write the facts of the groups that were read from the log."""
