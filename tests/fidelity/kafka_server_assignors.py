@@ -24,7 +24,7 @@ HERE = Path(__file__).parent
 VERSIONS = ("4.0.0", "4.1.0")
 """Kafka's versions whose answers are committed."""
 
-CHAINS, STEPS = 60, 8
+CHAINS, STEPS = 150, 8
 
 
 def cases() -> Iterator[tuple[str, GroupSpec]]:

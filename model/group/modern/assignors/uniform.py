@@ -4,7 +4,9 @@ If all members subscribe to the same topics, each has a quota: it keeps what it 
 those with room get the rest (UniformHomogeneousAssignmentBuilder). Otherwise see heterogeneous.py.
 
 The quotas of two members differ by one at most. Kafka 4.0 gives the higher ones to the first
-members; 4.1 to members that own as many already, and then to the last ones.
+members; since 4.1 a member that owns less gives its higher quota up, unless no more members follow
+than there are higher quotas left (UniformHomogeneousAssignmentBuilder.maybeRevokePartitions of 4.1
+and 4.2). So they go to members that own as many already, and then to the last ones.
 """
 
 from __future__ import annotations
