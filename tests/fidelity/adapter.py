@@ -13,7 +13,13 @@ from typing import Any
 from kafkasim.model import messages as m
 from kafkasim.model.errors import Errors
 from kafkasim.model.records import TopicPartition
-from tests.fidelity import quorum_on_wire, quotas_on_wire, servers_on_wire, transactions_on_wire
+from tests.fidelity import (
+    control_on_wire,
+    quorum_on_wire,
+    quotas_on_wire,
+    servers_on_wire,
+    transactions_on_wire,
+)
 from tests.fidelity.batches import decoded, encoded
 
 Body = dict[str, Any]
@@ -48,6 +54,7 @@ VERSIONS = {
     **quotas_on_wire.VERSIONS,
     **quorum_on_wire.VERSIONS,
     **servers_on_wire.VERSIONS,
+    **control_on_wire.VERSIONS,
     "DescribeGroups": 6,
     "ListGroups": 5,
     "DeleteGroups": 2,
@@ -392,6 +399,7 @@ _REQUESTS: dict[type, tuple[str, Callable[[Any], Body]]] = {
     **quotas_on_wire.REQUESTS,
     **quorum_on_wire.REQUESTS,
     **servers_on_wire.REQUESTS,
+    **control_on_wire.REQUESTS,
     m.ProduceRequest: ("Produce", _produce),
     m.FetchRequest: ("Fetch", _fetch),
     m.ListOffsetsRequest: ("ListOffsets", _list_offsets),
@@ -660,6 +668,7 @@ _RESPONSES: dict[type, Callable[[Any, Body], Any]] = {
     **quotas_on_wire.RESPONSES,
     **quorum_on_wire.RESPONSES,
     **servers_on_wire.RESPONSES,
+    **control_on_wire.RESPONSES,
     **transactions_on_wire.RESPONSES,
     m.ProduceRequest: _produced,
     m.ListOffsetsRequest: _listed,

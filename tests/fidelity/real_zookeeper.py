@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.fidelity.real_kafka import BROKERS, RealCluster, free_ports, wait_for_port
+from tests.fidelity.real_kafka import BROKERS, NoKafka, RealCluster, free_ports, wait_for_port
 
 VERSION = "3.9.1-zookeeper"
 """The name of the newest version with ZooKeeper."""
@@ -49,6 +51,21 @@ class RealZooKeeperCluster(RealCluster):
         if node == ZOOKEEPER:
             main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
         self._start(node, main)
+
+    def broker_epoch(self, broker: int) -> int:
+        """Return the epoch of a broker's registration: the transaction that created its znode.
+
+        Raises:
+            NoKafka: ZooKeeper does not know the broker.
+        """
+        server = f"127.0.0.1:{self.ports[ZOOKEEPER]}"
+        main, znode = "org.apache.zookeeper.ZooKeeperMain", f"/brokers/ids/{broker}"
+        command = self._command(main, "-server", server, "stat", znode)
+        done = subprocess.run(command, capture_output=True, text=True)
+        found = re.search(r"cZxid = (0x[0-9a-f]+)", done.stdout)
+        if found is None:
+            raise NoKafka(f"no {znode}: {done.stderr[-400:].strip()}")
+        return int(found[1], 16)
 
     def _write_properties(self, node: int) -> None:
         own = {

@@ -17,7 +17,13 @@ from kafkasim.model.effects import Close
 from kafkasim.model.errors import Errors
 from kafkasim.model.records import TopicPartition
 from kafkasim.scenarios.variants.releases import BROKER, RULES
-from tests.fidelity import quorum_on_wire, quotas_on_wire, servers_on_wire, transactions_on_wire
+from tests.fidelity import (
+    control_on_wire,
+    quorum_on_wire,
+    quotas_on_wire,
+    servers_on_wire,
+    transactions_on_wire,
+)
 from tests.fidelity.adapter import OLDER, VERSIONS, from_wire, to_wire, version_of
 from tests.fidelity.real_kafka import BROKERS, CONTROLLER, DIRECTORY_ID, RealCluster
 from tests.fidelity.real_zookeeper import RealZooKeeperCluster
@@ -52,6 +58,10 @@ class Side(Protocol):
 
     def settle(self, seconds: float) -> None:
         """Let time pass."""
+        ...
+
+    def broker_epoch(self, broker: int) -> int:
+        """Return the epoch of a broker's registration in ZooKeeper."""
         ...
 
 
@@ -95,6 +105,11 @@ class ModelSide:
     def settle(self, seconds: float) -> None:
         self.cluster.step(int(seconds * 1_000_000))
 
+    def broker_epoch(self, broker: int) -> int:
+        process: Any = self.cluster.processes[f"broker-{broker}"]
+        epoch: int = process.incarnation.epoch
+        return epoch
+
 
 class RealSide:
     """Real Kafka on loopback, one connection to each broker."""
@@ -128,6 +143,10 @@ class RealSide:
 
     def settle(self, seconds: float) -> None:
         time.sleep(seconds)
+
+    def broker_epoch(self, broker: int) -> int:
+        assert isinstance(self.cluster, RealZooKeeperCluster)
+        return self.cluster.broker_epoch(broker)
 
     def _wait_until_registered(self) -> None:
         for _ in range(120):
@@ -253,6 +272,7 @@ _SHOWN: dict[type, Any] = {
     **quotas_on_wire.SHOWN,
     **quorum_on_wire.SHOWN,
     **servers_on_wire.SHOWN,
+    **control_on_wire.SHOWN,
     m.ProduceResponse: lambda a, n: [
         f"{_at(p.tp)} {p.error.name} base={p.base_offset}"
         for p in sorted(a.partitions, key=lambda p: p.tp)

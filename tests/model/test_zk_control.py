@@ -127,7 +127,7 @@ def test_alter_partition_takes_nobody_who_stops_and_nobody_unregistered(
 
 def test_a_broker_that_is_not_controller_says_so(cluster: ZkCluster) -> None:
     request = ControlledShutdownRequest(1, cluster.broker(1).broker_epoch)
-    assert cluster.ask("broker-2", request).error is Errors.NOT_CONTROLLER
+    assert cluster.ask("broker-2", request).error is Errors.STALE_CONTROLLER_EPOCH
     stale = ControlledShutdownRequest(2, cluster.broker(2).broker_epoch - 1)
     assert cluster.ask("broker-1", stale).error is Errors.STALE_BROKER_EPOCH
 

@@ -6,7 +6,9 @@ does it come from the newest controller that this broker knows (controller epoch
 partition, is its leader epoch newer than the replica's.
 
 One request changes roles at a time (replicaStateChangeLock). Left out: a log that is created reads
-its topic's settings from ZooKeeper; here the LeaderAndIsr brings them.
+its topic's settings from ZooKeeper; here the LeaderAndIsr brings them. And KafkaApis refuses
+Produce and Fetch of a partition that no UpdateMetadata has named yet, so a follower that is quicker
+than this request waits for replica.fetch.backoff.ms; here a leader serves once it has its role.
 """
 
 from __future__ import annotations
@@ -177,7 +179,8 @@ class ControlRequests:
         request: LeaderAndIsrRequest = item.message
         error = self._refusal(request)
         if error is not NONE:
-            self.respond(item, LeaderAndIsrResponse(error, ()), now)
+            refused = tuple([(state.tp, error) for state in request.partitions])
+            self.respond(item, LeaderAndIsrResponse(error, refused), now)
             return
         for topic, entries, zxid in request.configs:
             self.configs.learn(topic, entries, zxid)

@@ -64,13 +64,15 @@ class ZkMetadataCache:
         return topic
 
     def _forget(self, state: ControlPartition) -> None:
+        """Forget a partition, by its name (ZkMetadataCache.removePartitionInfo)."""
         image = self.image
-        topic = image.topics.get(state.topic_id)
-        if topic is None:
+        topic_id = image.topic_names.get(state.tp.topic)
+        if topic_id is None:
             return
+        topic = image.topics[topic_id]
         topic.partitions.pop(state.tp.partition, None)
         if not topic.partitions:
-            del image.topics[state.topic_id]
+            del image.topics[topic_id]
             del image.topic_names[state.tp.topic]
             image.configs.pop(state.tp.topic, None)
 

@@ -86,7 +86,12 @@ OPERATOR_REQUESTS: tuple[type, ...] = (*_FORWARDED, *_ERROR_ALONE)
 
 
 def not_controller(request: Any) -> Any:
-    """Return the response of a controller that is not active."""
+    """Return the response of a controller that is not active.
+
+    ControlledShutdown gets STALE_CONTROLLER_EPOCH (KafkaController.doControlledShutdown).
+    """
+    if isinstance(request, ControlledShutdownRequest):
+        return ControlledShutdownResponse(Errors.STALE_CONTROLLER_EPOCH)
     return failed(request, Errors.NOT_CONTROLLER)
 
 

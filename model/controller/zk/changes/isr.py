@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from kafkasim.model.controller.zk.store.controller_store import ControllerStore
 
 NONE = Errors.NONE
+RECOVERY_STATES = (RECOVERED, RECOVERING)
 
 
 class IsrChanges:
@@ -52,11 +53,16 @@ class IsrChanges:
     # ----------------------------------------------------------------------------- AlterPartition
 
     def alter(self, request: AlterPartitionRequest) -> Steps:
-        """Return the response to a leader's request to change ISRs (processAlterPartition)."""
+        """Return the response to a leader's request to change ISRs (processAlterPartition).
+
+        Whoever asks in the present leader epoch is taken for the leader.
+        """
         context = self.context
         known = context.broker_epochs.get(request.broker_id)
         if known is None or known != request.broker_epoch:
             return AlterPartitionResponse(Errors.STALE_BROKER_EPOCH, ())
+        if any(data.leader_recovery_state not in RECOVERY_STATES for data in request.partitions):
+            return AlterPartitionResponse(Errors.UNKNOWN_SERVER_ERROR, ())  # LeaderRecoveryState.of
         results: dict[tuple[str, int], AlterPartitionResult] = {}
         wanted: dict[TopicPartition, Leadership] = {}
         by_reason: dict[str, dict[TopicPartition, Leadership]] = {}
@@ -69,9 +75,9 @@ class IsrChanges:
                 continue
             tp = TopicPartition(name, data.partition)
             asked.append(tp)
-            result = self._check(tp, data)
+            result = self._check(tp, data, request.broker_id)
             if result is None:
-                wanted[tp] = self._wanted(tp, data)
+                wanted[tp] = self._wanted(tp, data, request.broker_id)
                 by_reason.setdefault(data.reason, {})[tp] = wanted[tp]
             else:
                 results[key] = result
@@ -96,10 +102,10 @@ class IsrChanges:
                 tp = TopicPartition(self.context.topic_names[result.topic_id], result.partition)
                 yield from self.reassignments.maybe_complete(tp)
 
-    def _wanted(self, tp: TopicPartition, data: AlterPartitionData) -> Leadership:
+    def _wanted(self, tp: TopicPartition, data: AlterPartitionData, leader: int) -> Leadership:
         before = self.context.leaderships[tp]
         state = LeaderAndIsr(
-            before.state.leader,
+            leader,
             before.state.leader_epoch,
             tuple([member for member, _ in data.new_isr]),
             self.context.epoch,
@@ -107,7 +113,9 @@ class IsrChanges:
         )
         return Leadership(state, before.version)
 
-    def _check(self, tp: TopicPartition, data: AlterPartitionData) -> AlterPartitionResult | None:
+    def _check(
+        self, tp: TopicPartition, data: AlterPartitionData, leader: int
+    ) -> AlterPartitionResult | None:
         """Return the result of a change that is not to be written, None if it is.
 
         A repeated change succeeds and is not written again. The order of checks is Kafka's.
@@ -120,7 +128,8 @@ class IsrChanges:
         state = known.state
         error = rules.alter_partition_epochs_ahead(data, state.leader_epoch, known.version)
         if error is NONE:
-            if rules.is_repeated(data, state.isr, state.leader_recovery_state):
+            repeated = rules.is_repeated(data, state.isr, state.leader_recovery_state)
+            if repeated and state.leader == leader:
                 return _success(key, known)
             recovery, is_live = data.leader_recovery_state, self.context.is_live
             if data.partition_epoch < known.version:

@@ -32,9 +32,9 @@ class ProducerIds:
         """
         known = self.context.broker_epochs.get(request.broker_id)
         if known is None:
-            return AllocateProducerIdsResponse(Errors.BROKER_ID_NOT_REGISTERED, -1, -1)
+            return AllocateProducerIdsResponse(Errors.BROKER_ID_NOT_REGISTERED, 0, 0)
         if request.broker_epoch != known:
-            return AllocateProducerIdsResponse(Errors.STALE_BROKER_EPOCH, -1, -1)
+            return AllocateProducerIdsResponse(Errors.STALE_BROKER_EPOCH, 0, 0)
         while True:
             (found,) = yield (GetData(PRODUCER_IDS),)
             if found.error is not ZkError.OK:
