@@ -226,6 +226,9 @@ class TxnPartitionEntry:
         sequence 0 stands before those that were sent before it.
         """
         in_flight = self.in_flight
+        if not in_flight:
+            in_flight.append(batch)
+            return
         at = len(in_flight)
         while at and _place(in_flight[at - 1]) > _place(batch):
             at -= 1

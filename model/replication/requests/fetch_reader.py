@@ -111,7 +111,9 @@ class FetchReader:
                 reads.append((asked, partition, high_watermark, answer))
                 continue
             leader_end = partition.log.local.log_end_offset
-            answer = self._read_partition(partition, asked, request, result, now)
+            bound = leader_end if replica >= 0 else self.bound(partition, request)
+            if asked.fetch_offset < bound:
+                answer = self._read_partition(partition, asked, request, bound, result, now)
             reads.append((asked, partition, high_watermark, answer))
             leader = partition.role.leadership if first and replica >= 0 else None
             if answer is not None and answer.error is not NONE:
@@ -172,14 +174,15 @@ class FetchReader:
         partition: Partition,
         asked: FetchPartition,
         request: FetchRequest,
+        bound: int,
         result: FetchResult,
         now: int,
     ) -> FetchPartitionResponse | None:
-        """Read one partition within the budget of ``result``; return None if there is nothing."""
+        """Read one partition up to ``bound`` within the budget of ``result``.
+
+        Return None if no batch is read: a throttle holds it back, or the budget is used up.
+        """
         log = partition.log
-        bound = self.bound(partition, request)
-        if asked.fetch_offset >= bound:
-            return None
         quota = self._quotas.leader if request.replica_id >= 0 else None
         if quota is not None and not quota.sends(partition, request.replica_id, now):
             return None

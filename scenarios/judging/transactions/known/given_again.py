@@ -56,6 +56,8 @@ class GivenAgain:
 
         The acknowledged offset is then theirs. Of the order of records it says nothing.
         """
+        if not self._appended:
+            return False
         return self._appended.get(_batch(fact), fact.record_ids) != fact.record_ids
 
     def _on_state(self, seq: int, _t: int, _node: str, fact: facts.TransactionState) -> None:
