@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.group_members import Excuses, lost_group
 from kafkasim.scenarios.judging.invariants.traced import offsets_partition
-from kafkasim.scenarios.judging.readers.fetched_before import FetchedBefore
+from kafkasim.scenarios.judging.readers.legacy.fetched_before import FetchedBefore
 from kafkasim.scenarios.judging.readers.passed import Passed, Place, ProcessedRanges
 from kafkasim.scenarios.judging.source import (
     DELETING,
@@ -138,7 +138,7 @@ class Delivery:
         self._deleted: dict[str, None] = {}
         self._excuses = Excuses(trace)
         self._given_again = GivenAgain(trace, losses)
-        self._fetched_before = FetchedBefore(trace)
+        self._before = FetchedBefore(trace)
         self.given_back = GivenBack(trace)
         self._trimmed: dict[PartitionKey, int] = {}
         self._topics: dict[str, facts.TopicCreated] = {}
@@ -190,13 +190,9 @@ class Delivery:
 
     def _on_positioned(self, seq: int, _t: int, _node: str, fact: facts.Positioned) -> None:
         key = (fact.topic_id, fact.partition)
-        reader = (fact.group, fact.member_id, key)
+        self._before.positioned(self._readers, fact)
         if fact.reason == "none":
-            self._readers.pop(reader, None)
             return
-        before = self._readers.get(reader, fact.offset)
-        self._fetched_before.positioned(reader, before, fact.offset, fact.reason in RESETS)
-        self._readers[reader] = fact.offset
         first = self._first.get((fact.group, key))
         if first is None or fact.offset < first:
             self._first[(fact.group, key)] = fact.offset
@@ -215,9 +211,7 @@ class Delivery:
         expected = self._readers.get(reader)
         if expected is not None:
             for offset in offsets:
-                if offset != expected and not self._fetched_before.explains(
-                    reader, expected, offset
-                ):
+                if offset != expected and not self._before.explains(reader, expected, offset):
                     self._note_jump(key, fact.group, node, expected, offset, seq)
                 expected = offset + 1
             self._readers[reader] = expected

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from kafkasim.model import facts
+from kafkasim.scenarios.judging.readers.legacy.old_consumers import OldConsumerObserver
 from kafkasim.scenarios.judging.readers.observations import LagObserver, LoadObserver
-from kafkasim.scenarios.judging.readers.old_consumers import OldConsumerObserver
 from kafkasim.scenarios.judging.source import FactSource
 from kafkasim.scenarios.judging.transactions.observations import TransactionObserver
 

@@ -12,6 +12,8 @@ from __future__ import annotations
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.source import FactSource, PartitionKey
 
+RESETS = ("earliest", "latest")
+
 Reader = tuple[str, str, PartitionKey]
 
 
@@ -23,10 +25,16 @@ class FetchedBefore:
         self._resets: dict[Reader, tuple[int, int]] = {}  # the offsets expected before and after
         trace.subscribe(facts.PartitionOwner, self._on_owner)
 
-    def positioned(self, reader: Reader, before: int, after: int, reset: bool) -> None:
-        """Note that a reader was expected at one offset, and is at another now."""
+    def positioned(self, readers: dict[Reader, int], fact: facts.Positioned) -> None:
+        """Set the offset that a reader must get next, or forget the reader: its reason is none."""
+        reader = (fact.group, fact.member_id, (fact.topic_id, fact.partition))
+        before, after = readers.pop(reader, fact.offset), fact.offset
         self._resets.pop(reader, None)
-        if reset and before < after and (reader[0], reader[1]) in self._old:
+        if fact.reason == "none":
+            return
+        readers[reader] = after
+        is_old = (fact.group, fact.member_id) in self._old
+        if is_old and fact.reason in RESETS and before < after:
             self._resets[reader] = (before, after)
 
     def explains(self, reader: Reader, expected: int, offset: int) -> bool:

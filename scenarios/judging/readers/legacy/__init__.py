@@ -1,0 +1,1 @@
+"""Old consumers, which keep their groups in ZooKeeper."""
