@@ -13,6 +13,7 @@ from kafkasim.model.config.base import MAX_INT, MAX_LONG, Config, ConfigError, l
 from kafkasim.model.config.clients import ClientConfig, ConsumerConfig, ProducerConfig
 from kafkasim.model.config.legacy import LegacyConsumerConfig
 from kafkasim.model.config.servers import BrokerConfig, TopicConfig
+from kafkasim.model.config.share_groups import ShareGroupSettings
 
 __all__ = [
     "MAX_INT",
@@ -24,6 +25,7 @@ __all__ = [
     "ConsumerConfig",
     "LegacyConsumerConfig",
     "ProducerConfig",
+    "ShareGroupSettings",
     "TopicConfig",
     "long",
     "setting",

@@ -17,6 +17,7 @@ from kafkasim.model.config.base import (
     setting,
 )
 from kafkasim.model.config.consumer_groups import MIGRATION_POLICIES, validate_consumer_groups
+from kafkasim.model.config.share_groups import validate_share_groups
 from kafkasim.model.directories import problem
 
 CLEANUP_POLICIES = ("delete", "compact", "compact,delete", "delete,compact")
@@ -29,6 +30,8 @@ IBP_VERSIONS = (
     "2.4", "2.5", "2.6", "2.7", "2.8", "3.0", "3.1", "3.2", "3.3", "3.4", "3.5", "3.6", "3.7",
     "3.8", "3.9",
 )  # fmt: skip
+_NO_LEADER = "no leader serves share fetches yet"
+_NO_STATE = "no broker keeps the state of share groups yet"
 _THROTTLED = re.compile(r"([0-9]+:[0-9]+)?")
 
 
@@ -200,6 +203,39 @@ class BrokerConfig(Config):
         "bidirectional",
         allowed=MIGRATION_POLICIES,
     )
+    # Share groups (KIP-932)
+    group_share_session_timeout_ms: int = setting(45000, 1)  # without heartbeats: fenced
+    group_share_min_session_timeout_ms: int = setting(45000, 1)
+    group_share_max_session_timeout_ms: int = setting(60000, 1)
+    group_share_heartbeat_interval_ms: int = setting(5000, 1)  # that members are told
+    group_share_min_heartbeat_interval_ms: int = setting(5000, 1)
+    group_share_max_heartbeat_interval_ms: int = setting(15000, 1)
+    group_share_max_size: int = setting(200, 1, 1000)  # members of a group
+    group_share_assignors: str = setting("simple", allowed=("simple",), no_effect="the only one")
+    group_share_delivery_count_limit: int = setting(5, 2, 10, no_effect=_NO_LEADER)  # then archived
+    group_share_record_lock_duration_ms: int = setting(30000, 1000, 3600000)  # then released
+    group_share_min_record_lock_duration_ms: int = setting(15000, 1000, 30000)
+    group_share_max_record_lock_duration_ms: int = setting(60000, 30000, 3600000)
+    group_share_partition_max_record_locks: int = setting(2000, 100, 10000, no_effect=_NO_LEADER)
+    group_share_max_share_sessions: int = setting(2000, 1)  # of a broker
+    # The state of share groups
+    share_coordinator_state_topic_num_partitions: int = setting(50, 1, no_effect=_NO_STATE)
+    share_coordinator_state_topic_replication_factor: int = setting(
+        3, 1, MAX_SHORT, no_effect=_NO_STATE
+    )
+    share_coordinator_state_topic_min_isr: int = setting(2, 1, MAX_SHORT, no_effect=_NO_STATE)
+    share_coordinator_state_topic_segment_bytes: int = setting(104857600, 1, no_effect=_NO_STATE)
+    share_coordinator_threads: int = setting(1, 1, no_effect=_NO_STATE)
+    share_coordinator_snapshot_update_records_per_snapshot: int = setting(
+        500, 0, no_effect=_NO_STATE
+    )
+    share_coordinator_write_timeout_ms: int = setting(5000, 1, no_effect=_NO_STATE)
+    share_coordinator_load_buffer_size: int = setting(5 * 1024 * 1024, 1, no_effect=_NO_STATE)
+    share_coordinator_append_linger_ms: int = setting(5, 0, no_effect=_NO_STATE)
+    share_coordinator_state_topic_prune_interval_ms: int = setting(300000, 1, no_effect=_NO_STATE)
+    share_coordinator_cold_partition_snapshot_interval_ms: int = setting(
+        300000, 1, no_effect=_NO_STATE
+    )
     # Transactions at the partitions (KIP-890)
     transaction_partition_verification_enable: bool = setting(True)  # leaders ask the coordinator
     add_partitions_to_txn_retry_backoff_ms: int = setting(20, 1)  # while it is busy, with version 2
@@ -264,6 +300,7 @@ class BrokerConfig(Config):
             if limit_ms < wait_ms:
                 raise ConfigError(key, f"{limit_ms} is below replica.fetch.wait.max.ms = {wait_ms}")
         validate_consumer_groups(self)
+        validate_share_groups(self)
 
     def metadata_log_config(self) -> TopicConfig:
         """Return the settings of the metadata log; snapshots are its retention (KIP-630)."""

@@ -214,6 +214,52 @@ LISTED: tuple[tuple[str, str, str, str, str], ...] = (
     ),
     (EVERY, "topic", "valid values", "flush.messages retention.bytes", "the same"),
     (EVERY, "consumer", "valid values", "heartbeat.interval.ms session.timeout.ms", "the same"),
+    (
+        "2.8.2", "broker", "no such key",
+        """
+            group.share.delivery.count.limit group.share.heartbeat.interval.ms
+            group.share.max.heartbeat.interval.ms group.share.max.record.lock.duration.ms
+            group.share.max.session.timeout.ms group.share.max.size
+            group.share.min.heartbeat.interval.ms group.share.min.record.lock.duration.ms
+            group.share.min.session.timeout.ms group.share.partition.max.record.locks
+            group.share.record.lock.duration.ms group.share.session.timeout.ms
+        """,
+        "2.8 has no share groups (KIP-932)",
+    ),
+    (
+        "2.8.2 3.9.1", "broker", "no such key",
+        """
+            share.coordinator.append.linger.ms share.coordinator.load.buffer.size
+            share.coordinator.snapshot.update.records.per.snapshot
+            share.coordinator.state.topic.min.isr share.coordinator.state.topic.num.partitions
+            share.coordinator.state.topic.prune.interval.ms
+            share.coordinator.state.topic.replication.factor
+            share.coordinator.state.topic.segment.bytes share.coordinator.threads
+            share.coordinator.write.timeout.ms
+        """,
+        "they have no share coordinator (KIP-932)",
+    ),
+    (
+        "2.8.2 3.9.1 4.0.0", "broker", "no such key",
+        """
+            group.share.assignors group.share.max.share.sessions
+            share.coordinator.cold.partition.snapshot.interval.ms
+        """,
+        "the model has the share groups of 4.1",
+    ),
+    (
+        "3.9.1", "broker", "valid values",
+        "group.share.max.size group.share.record.lock.duration.ms", "the same",
+    ),
+    (
+        "3.9.1 4.0.0", "broker", "default",
+        "group.share.partition.max.record.locks", "the same",
+    ),
+    ("4.0.0", "broker", "default", "share.coordinator.append.linger.ms", "the same"),
+    (
+        "4.1.0", "broker", "valid values", "group.share.assignors",
+        "Kafka takes any class; the model has Kafka's own",
+    ),
 )  # fmt: skip
 
 STATIC_HERE = {

@@ -61,3 +61,27 @@ def test_a_topics_overrides_stand_above_the_brokers_defaults() -> None:
     topic = broker.topic_config({"retention.ms": "7"})
     assert (topic.min_insync_replicas, topic.retention_ms) == (2, 7)
     assert broker.topic_config({}).retention_ms == 5
+
+
+@pytest.mark.parametrize(
+    ("properties", "message"),
+    [
+        ({"group.share.session.timeout.ms": 44000}, "44000 is not from 45000 to 60000"),
+        ({"group.share.heartbeat.interval.ms": 16000}, "16000 is not from 5000 to 15000"),
+        ({"group.share.record.lock.duration.ms": 14999}, "14999 is not from 15000 to 60000"),
+        ({"group.share.max.share.sessions": 199}, "199 is below group.share.max.size = 200"),
+        (
+            {
+                "group.share.max.heartbeat.interval.ms": 45000,
+                "group.share.heartbeat.interval.ms": 45000,
+            },
+            "45000 is not below group.share.session.timeout.ms = 45000",
+        ),
+    ],
+)
+def test_settings_of_share_groups_are_checked_together(
+    properties: dict[str, int], message: str
+) -> None:
+    """GroupCoordinatorConfig, ShareGroupConfig.validate."""
+    with pytest.raises(ConfigError, match=message):
+        BrokerConfig.from_properties(properties)

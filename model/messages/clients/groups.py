@@ -12,8 +12,8 @@ from kafkasim.model.values import value
 
 @value
 class FindCoordinatorRequest(Message):
-    key: str  # a group id or a transactional id
-    key_type: int = 0  # 0 group, 1 transaction
+    key: str  # a group id, a transactional id, or groupId:topicId:partition of a share partition
+    key_type: int = 0  # 0 group, 1 transaction, 2 share (KIP-932)
 
 
 @value
