@@ -1,9 +1,9 @@
 """Who may know whom, what nobody may call, and how long things may get.
 
 Reads the sources with ast; nothing is imported. Inside ``model`` the layers are, from above: client
-and broker; group, transaction, replication, controller; zookeeper; raft; storage; and the base of
-single modules that everybody knows. A layer imports itself and lower layers; parts of one layer
-know each other by messages only. An exception is written down below, with its reason.
+and broker; group, transaction, share, replication, controller; zookeeper; raft; storage; and the
+base of single modules that everybody knows. A layer imports itself and lower layers; parts of one
+layer know each other by messages only. An exception is written down below, with its reason.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ LAYER = {
     "broker": 5,
     "group": 4,
     "transaction": 4,
+    "share": 4,
     "replication": 4,
     "controller": 4,
     "zookeeper": 3,

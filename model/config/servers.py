@@ -31,7 +31,6 @@ IBP_VERSIONS = (
     "3.8", "3.9",
 )  # fmt: skip
 _NO_LEADER = "no leader serves share fetches yet"
-_NO_STATE = "no broker keeps the state of share groups yet"
 _THROTTLED = re.compile(r"([0-9]+:[0-9]+)?")
 
 
@@ -219,23 +218,17 @@ class BrokerConfig(Config):
     group_share_partition_max_record_locks: int = setting(2000, 100, 10000, no_effect=_NO_LEADER)
     group_share_max_share_sessions: int = setting(2000, 1)  # of a broker
     # The state of share groups
-    share_coordinator_state_topic_num_partitions: int = setting(50, 1, no_effect=_NO_STATE)
-    share_coordinator_state_topic_replication_factor: int = setting(
-        3, 1, MAX_SHORT, no_effect=_NO_STATE
-    )
-    share_coordinator_state_topic_min_isr: int = setting(2, 1, MAX_SHORT, no_effect=_NO_STATE)
-    share_coordinator_state_topic_segment_bytes: int = setting(104857600, 1, no_effect=_NO_STATE)
-    share_coordinator_threads: int = setting(1, 1, no_effect=_NO_STATE)
-    share_coordinator_snapshot_update_records_per_snapshot: int = setting(
-        500, 0, no_effect=_NO_STATE
-    )
-    share_coordinator_write_timeout_ms: int = setting(5000, 1, no_effect=_NO_STATE)
-    share_coordinator_load_buffer_size: int = setting(5 * 1024 * 1024, 1, no_effect=_NO_STATE)
-    share_coordinator_append_linger_ms: int = setting(5, 0, no_effect=_NO_STATE)
-    share_coordinator_state_topic_prune_interval_ms: int = setting(300000, 1, no_effect=_NO_STATE)
-    share_coordinator_cold_partition_snapshot_interval_ms: int = setting(
-        300000, 1, no_effect=_NO_STATE
-    )
+    share_coordinator_state_topic_num_partitions: int = setting(50, 1)
+    share_coordinator_state_topic_replication_factor: int = setting(3, 1, MAX_SHORT)
+    share_coordinator_state_topic_min_isr: int = setting(2, 1, MAX_SHORT)
+    share_coordinator_state_topic_segment_bytes: int = setting(104857600, 1)
+    share_coordinator_threads: int = setting(1, 1)
+    share_coordinator_snapshot_update_records_per_snapshot: int = setting(500, 0)
+    share_coordinator_write_timeout_ms: int = setting(5000, 1)
+    share_coordinator_load_buffer_size: int = setting(5 * 1024 * 1024, 1)
+    share_coordinator_append_linger_ms: int = setting(5, 0)
+    share_coordinator_state_topic_prune_interval_ms: int = setting(300000, 1)
+    share_coordinator_cold_partition_snapshot_interval_ms: int = setting(300000, 1)
     # Transactions at the partitions (KIP-890)
     transaction_partition_verification_enable: bool = setting(True)  # leaders ask the coordinator
     add_partitions_to_txn_retry_backoff_ms: int = setting(20, 1)  # while it is busy, with version 2

@@ -94,6 +94,7 @@ class CoordinatorLoader(Generic[S]):
                 self._on_end(shard, False, now)
                 self._next(now)
                 return
+            context.last_written = batch.base_offset  # up to where the state reflects the log
             if batch.transactional:
                 shard.replay_transactional(batch, now_ms)
             elif not batch.control:

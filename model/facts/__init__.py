@@ -66,6 +66,7 @@ from kafkasim.model.facts.groups import (
     OffsetCommitted,
     OffsetFetched,
     OffsetsDeleted,
+    ShareStatesLoaded,
 )
 from kafkasim.model.facts.metadata import (
     BrokerHeartbeat,
@@ -301,6 +302,7 @@ __all__ = [
     "SendFailed",
     "SequencesRewritten",
     "SessionEnded",
+    "ShareStatesLoaded",
     "StateChangeFailed",
     "SubscribedByPattern",
     "Throttled",

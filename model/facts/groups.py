@@ -15,6 +15,15 @@ class CoordinatorLoaded:
 
 
 @value
+class ShareStatesLoaded:
+    """A broker began or ceased to coordinate the share partitions of a state partition."""
+
+    partition: int
+    leader_epoch: int
+    loaded: bool  # True: began
+
+
+@value
 class LoadInProgress:
     """A coordinator refused a request because the log of its partition is not loaded yet."""
 

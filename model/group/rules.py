@@ -121,6 +121,10 @@ class GroupRules:
         """
         return state is not ClassicGroupState.COMPLETING_REBALANCE
 
+    def has_share_groups(self) -> bool:
+        """Return whether brokers serve share groups if share.version is 1 (KIP-932, Kafka 4.1)."""
+        return False
+
     def load_continues(self, offset: int, start: int, end: int) -> bool:
         """Return whether a coordinator reads on at ``offset`` of a log from ``start`` to ``end``.
 

@@ -206,6 +206,10 @@ class Group41(GroupRules):
         """Return True: the answer names the group as the request does."""
         return True
 
+    def has_share_groups(self) -> bool:
+        """Return True: where an operator has raised share.version to 1 (a preview)."""
+        return True
+
 
 class Replication28(ReplicationRules):
     """The brokers of 2.8."""

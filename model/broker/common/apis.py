@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from kafkasim.model.broker.common.coordinators.registry import SHARE
 from kafkasim.model.broker.common.forwarding import AutoTopicCreation
 from kafkasim.model.broker.common.transactions.apis import TransactionApis
 from kafkasim.model.broker.common.transactions.offset_commits import TxnOffsetCommits
@@ -59,6 +60,7 @@ from kafkasim.model.messages import (
     request_name,
 )
 from kafkasim.model.replication.requests.transactions.describe import active_producers
+from kafkasim.model.share.records import is_coordinator_key
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -136,7 +138,7 @@ class KafkaApis:
         }
 
     def add_handlers(self, handlers: Mapping[type, Handler]) -> None:
-        """Serve more request types, or some in another way (ZooKeeper mode)."""
+        """Serve more request types (share groups), or some in another way (ZooKeeper mode)."""
         self._handlers.update(handlers)
 
     def handle(self, item: Request, now: int) -> None:
@@ -250,14 +252,15 @@ class KafkaApis:
         self.respond(item, ApiVersionsResponse(NONE, features, epoch), now)
 
     def on_find_coordinator(self, item: Request, now: int) -> None:
-        """Respond with the leader of the partition that holds the group or transactional id.
+        """Respond with the leader of the partition that holds the group or other key.
 
         The coordinator's topic is created when the first client asks.
         """
         request: FindCoordinatorRequest = item.message
         unavailable = FindCoordinatorResponse(Errors.COORDINATOR_NOT_AVAILABLE, -1, "")
         kind = self.coordinators.by_key_type.get(request.key_type)
-        if kind is None:
+        valid = request.key_type != SHARE or is_coordinator_key(request.key)
+        if kind is None or not valid:
             self.respond(item, FindCoordinatorResponse(Errors.INVALID_REQUEST, -1, ""), now)
             return
         topic = self.image.topic_by_name(kind.topic.topic)

@@ -14,15 +14,18 @@ from kafkasim.model.broker.common.apis import KafkaApis
 from kafkasim.model.broker.common.coordinators.log import ReplicatedCoordinatorLog
 from kafkasim.model.broker.common.coordinators.registry import (
     GROUP,
+    SHARE,
     TRANSACTION,
     CoordinatorTopic,
     CoordinatorTopics,
     group_metadata_topic,
+    share_group_state_topic,
     transaction_state_topic,
 )
 from kafkasim.model.broker.common.forwarding import ProducerIds
 from kafkasim.model.broker.common.log_dir_failures import SCHEDULER, LogDirFailureHandler
 from kafkasim.model.broker.common.quotas.client_quotas import ClientQuotaManager
+from kafkasim.model.broker.common.share.persister import DefaultStatePersister
 from kafkasim.model.broker.common.socket_server import SocketServer
 from kafkasim.model.broker.common.statistics import RequestStatistics
 from kafkasim.model.broker.common.transactions.add_partitions import AddPartitionsToTxnManager
@@ -31,6 +34,8 @@ from kafkasim.model.effects import Exit
 from kafkasim.model.group.coordinator import GROUP_REQUESTS, POOL, GroupCoordinator
 from kafkasim.model.records import TRANSACTION_STATE_TOPIC, TopicPartition
 from kafkasim.model.replication.manager import ReplicaManager
+from kafkasim.model.share.coordinator import POOL as SHARE_POOL
+from kafkasim.model.share.coordinator import SHARE_STATE_REQUESTS, ShareCoordinator
 from kafkasim.model.transaction.coordinator import TransactionCoordinator
 
 if TYPE_CHECKING:
@@ -43,7 +48,6 @@ if TYPE_CHECKING:
     from kafkasim.model.replication.ports import BrokerProcess
     from kafkasim.model.storage.directories import LogDirectory
     from kafkasim.model.storage.files import DiskError
-    from kafkasim.model.transaction.rules import TransactionRules
 
 ISR_EXPIRATION = "isr-expiration"
 
@@ -90,15 +94,21 @@ class KafkaBroker:
         )
         # The threads of the request handlers and of the group coordinator.
         self.lane_threads = self._lane_threads(rules.group, new_coordinator)
-        self._coordinate_transactions(rules.transaction, log, controller.producer_ids)
+        self._coordinate_shares(log)
+        self._coordinate_transactions(rules, log, controller.producer_ids)
         self.add_partitions = self._verify_transactions()
         self._limit_clients()
-        self.statistics = RequestStatistics(process)
+        self._serve_requests(controller, rules.group.has_share_groups())
+        self.failures = LogDirFailureHandler(process.out, self.replicas, metadata_log, announce)
+
+    def _serve_requests(self, controller: ControllerAccess, share_groups: bool) -> None:
+        out, incarnation = self.process.out, self.incarnation
+        self.statistics = RequestStatistics(self.process)
         self.apis = KafkaApis(
-            process.out,
+            out,
             incarnation,
-            config,
-            image,
+            self.config,
+            self.image,
             self.replicas,
             self.coordinator,
             self.coordinators,
@@ -106,8 +116,10 @@ class KafkaBroker:
             controller,
             self.statistics,
         )
-        self.socket_server = SocketServer(process.out, incarnation, self.apis, self.lane_of)
-        self.failures = LogDirFailureHandler(process.out, self.replicas, metadata_log, announce)
+        if share_groups:
+            serve = self.share_coordinator.on_request
+            self.apis.add_handlers(dict.fromkeys(SHARE_STATE_REQUESTS, serve))
+        self.socket_server = SocketServer(out, incarnation, self.apis, self.lane_of)
 
     def _verify_transactions(self) -> AddPartitionsToTxnManager:
         """Let the leaders ask the coordinators of transactions (KIP-890)."""
@@ -127,18 +139,27 @@ class KafkaBroker:
         ):
             handler.quota = ClientQuotaManager(key, api, self.image, self.process.out)
 
+    def _coordinate_shares(self, log: ReplicatedCoordinatorLog) -> None:
+        """Build the share coordinator, and the persister that asks those of all brokers."""
+        process, image = self.process, self.image
+        self.share_coordinator = ShareCoordinator(
+            process, self.config, log, image, self.replicas.deletion.delete_internal
+        )
+        partition_for = self.share_coordinator.partition_for
+        self.persister = DefaultStatePersister(process, image, partition_for)
+
     def _coordinate_transactions(
         self,
-        rules: TransactionRules,
+        rules: BrokerRules,
         log: ReplicatedCoordinatorLog,
         producer_ids: ControllerChannel,
     ) -> None:
-        """Build the transaction coordinator, and the table of both coordinators."""
+        """Build the transaction coordinator, and the table of all coordinators."""
         process, config, image = self.process, self.config, self.image
         self.transactions = TransactionCoordinator(
             process,
             config,
-            rules,
+            rules.transaction,
             log,
             ProducerIds(self.incarnation, producer_ids),
             PartitionLeaders(image),
@@ -151,7 +172,12 @@ class KafkaBroker:
             GROUP, topics[0], self.coordinator, self.coordinator.runtime.lane_of
         )
         transactions = CoordinatorTopic(TRANSACTION, topics[1], self.transactions, None)
-        self.coordinators = CoordinatorTopics(process.out, (groups, transactions))
+        entries: tuple[CoordinatorTopic, ...] = (groups, transactions)
+        if rules.group.has_share_groups():
+            lane_of = self.share_coordinator.runtime.lane_of
+            topic = share_group_state_topic(config)
+            entries += (CoordinatorTopic(SHARE, topic, self.share_coordinator, lane_of),)
+        self.coordinators = CoordinatorTopics(process.out, entries)
 
     # --------------------------------------------------------------------------------- threads
 
@@ -160,7 +186,11 @@ class KafkaBroker:
         protocols = config.group_coordinator_rebalance_protocols
         own = rules.has_own_threads(protocols, new_coordinator)
         groups = config.group_coordinator_threads if own else config.num_io_threads
-        return {self.process.default_lane: config.num_io_threads, POOL: groups}
+        return {
+            self.process.default_lane: config.num_io_threads,
+            POOL: groups,
+            SHARE_POOL: config.share_coordinator_threads,
+        }
 
     def lane_of(self, request: Any) -> str:
         """Return the lane that serves a request: a group's partition has its own."""
@@ -186,6 +216,7 @@ class KafkaBroker:
         self.replicas.fetchers.stop(now)
         self.add_partitions.thread.stop(now)
         self.marker_sender.stop(now)
+        self.persister.thread.stop(now)
 
     def close_logs(self, loaded: bool, now: int, closed: Callable[[int], None]) -> None:
         """Close the logs, with the clean-shutdown marker if they were ``loaded``.

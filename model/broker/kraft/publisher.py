@@ -26,8 +26,9 @@ class BrokerMetadataPublisher:
 
     ``topics_changed(names, created_at)`` hears of topics with changed partitions, of deleted ones,
     and at which metadata offset some were created, None if none were. ``partitions_deleted(tps,
-    now)`` hears of the partitions of deleted topics. ``first_published(now)`` is called at the end
-    of the first publication: the logs are loaded and the partitions have their roles.
+    now)`` hears of the partitions of deleted topics, ``topics_deleted(topic_ids)`` of their ids.
+    ``first_published(now)`` is called at the end of the first publication: the logs are loaded and
+    the partitions have their roles.
     """
 
     def __init__(
@@ -38,6 +39,7 @@ class BrokerMetadataPublisher:
         coordinators: CoordinatorTopics,
         topics_changed: Callable[[tuple[str, ...], int | None], None],
         partitions_deleted: Callable[[tuple[TopicPartition, ...], int], None],
+        topics_deleted: Callable[[tuple[str, ...]], None],
         first_published: Callable[[int], None],
     ) -> None:
         self.broker_id = broker_id
@@ -46,6 +48,7 @@ class BrokerMetadataPublisher:
         self.coordinators = coordinators
         self.topics_changed = topics_changed
         self.partitions_deleted = partitions_deleted
+        self.topics_deleted = topics_deleted
         self.first_published = first_published
 
     def publish(self, delta: MetadataDelta, first: bool, now: int) -> None:
@@ -71,6 +74,7 @@ class BrokerMetadataPublisher:
                 for number in topic.partitions
             ]
             self.partitions_deleted(tuple(gone), now)
+            self.topics_deleted(tuple(delta.deleted_topics))
 
     def _tell_of_topics(self, delta: MetadataDelta) -> None:
         """Tell the coordinator which topics have changed (onNewMetadataImage)."""

@@ -21,6 +21,7 @@ from kafkasim.model.controller.common.records import (
     METADATA_VERSION_4_0_IV2,
     NO_LEADER_CHANGE,
     OWN_OFFSET,
+    SHARE_VERSION,
     TRANSACTION_VERSION,
     BrokerConfigRecord,
     BrokerRegistrationChangeRecord,
@@ -189,6 +190,11 @@ class MetadataImage:
         version unless somebody chose another: that is implied, where Kafka has one more record."""
         implied = 2 if self.metadata_version >= METADATA_VERSION_4_0_IV2 else 0
         return self.features.get(TRANSACTION_VERSION, implied)
+
+    @property
+    def share_version(self) -> int:
+        """The finalized share.version: 1 lets brokers serve share groups (KIP-932)."""
+        return self.features.get(SHARE_VERSION, 0)
 
     def finalized_features(self) -> dict[str, int]:
         """Return the finalized level of each feature that is on."""

@@ -33,6 +33,7 @@ RECOVERING = 1
 ELR_FEATURE = "eligible.leader.replicas.version"
 METADATA_VERSION = "metadata.version"
 TRANSACTION_VERSION = "transaction.version"  # 2: each transaction has an epoch (KIP-890)
+SHARE_VERSION = "share.version"  # 1: there are share groups (KIP-932)
 METADATA_VERSION_4_0_IV2 = 24  # the first whose default of transaction.version is 2
 
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from kafkasim.model.replication.requests.purgatory import Purgatory
 
 NONE = Errors.NONE
+INTERNAL_TIMEOUT_MS = 30000  # of a coordinator
 HIGH_WATERMARK = -1
 """The offset of a request that means the high watermark."""
 
@@ -103,11 +104,35 @@ class RecordDeletion:
 
     def serve(self, item: Request, now: int) -> None:
         """Raise the log starts, then answer or wait for the followers."""
+        self._serve(item, self._answer, False, now)
+
+    def delete_internal(
+        self, tp: TopicPartition, offset: int, done: Callable[[Errors, int], None], now: int
+    ) -> None:
+        """Delete the records of a coordinator's topic below an offset, then call
+        ``done(error, now)`` (CoordinatorPartitionWriter.deleteRecords)."""
+        request = DeleteRecordsRequest(((tp, offset),), INTERNAL_TIMEOUT_MS)
+
+        def answer(operation: DelayedDeleteRecords, at: int) -> None:
+            done(operation.results[tp].error, at)
+
+        self._serve(Request(-1, -1, request, now), answer, True, now)
+
+    def _serve(
+        self,
+        item: Request,
+        answer: Callable[[DelayedDeleteRecords, int], None],
+        internal: bool,
+        now: int,
+    ) -> None:
         request: DeleteRecordsRequest = item.message
-        waiting = DelayedDeleteRecords(item, self._answer, now)
+        waiting = DelayedDeleteRecords(item, answer, now)
         for tp, offset in request.partitions:
             partition = self._hosted.online.get(tp)
-            error, reached = self._delete(tp, partition, offset, now)
+            if tp.topic.startswith("__") and not internal:
+                error, reached = Errors.INVALID_TOPIC_EXCEPTION, -1
+            else:
+                error, reached = self._delete(tp, partition, offset, now)
             low = -1
             leader = None if partition is None else partition.leadership
             if error is NONE and partition is not None and leader is not None:
@@ -118,14 +143,12 @@ class RecordDeletion:
         if waiting.awaited:
             self._purgatory.add(waiting, request.timeout_ms, now)
         else:
-            self._answer(waiting, now)
+            answer(waiting, now)
 
     def _delete(
         self, tp: TopicPartition, partition: Partition | None, offset: int, now: int
     ) -> tuple[Errors, int]:
         """Return the error, or the offset that the low watermark must reach."""
-        if tp.topic.startswith("__"):
-            return Errors.INVALID_TOPIC_EXCEPTION, -1
         if partition is None:
             return self._hosted.error_of_missing(tp), -1
         error = partition.check_leader(-1)

@@ -17,6 +17,7 @@ from kafkasim.model.effects import Post, Then
 from kafkasim.model.messages import CreatableTopic
 from kafkasim.model.records import (
     GROUP_METADATA_TOPIC,
+    SHARE_GROUP_STATE_TOPIC,
     TRANSACTION_STATE_TOPIC,
     TopicPartition,
 )
@@ -25,7 +26,7 @@ from kafkasim.model.values import value
 if TYPE_CHECKING:
     from kafkasim.model.config import BrokerConfig
 
-GROUP, TRANSACTION = 0, 1  # key types of FindCoordinator (CoordinatorType)
+GROUP, TRANSACTION, SHARE = 0, 1, 2  # key types of FindCoordinator (CoordinatorType)
 
 
 class Coordinator(Protocol):
@@ -114,5 +115,24 @@ def transaction_state_topic(config: BrokerConfig) -> CreatableTopic:
             ("cleanup.policy", "compact"),
             ("min.insync.replicas", str(config.transaction_state_log_min_isr)),
             ("segment.bytes", str(config.transaction_state_log_segment_bytes)),
+        ),
+    )
+
+
+def share_group_state_topic(config: BrokerConfig) -> CreatableTopic:
+    """Return ``__share_group_state`` as brokers create it (shareGroupStateTopicConfigs).
+
+    Its log is not compacted: the share coordinator deletes what is redundant.
+    """
+    return CreatableTopic(
+        SHARE_GROUP_STATE_TOPIC,
+        config.share_coordinator_state_topic_num_partitions,
+        config.share_coordinator_state_topic_replication_factor,
+        (),
+        (
+            ("cleanup.policy", "delete"),
+            ("segment.bytes", str(config.share_coordinator_state_topic_segment_bytes)),
+            ("min.insync.replicas", str(config.share_coordinator_state_topic_min_isr)),
+            ("retention.ms", "-1"),
         ),
     )
