@@ -66,6 +66,8 @@ from kafkasim.model.facts.groups import (
     OffsetCommitted,
     OffsetFetched,
     OffsetsDeleted,
+    ShareGroupAssigned,
+    ShareGroupState,
     ShareStatesLoaded,
 )
 from kafkasim.model.facts.metadata import (
@@ -302,6 +304,8 @@ __all__ = [
     "SendFailed",
     "SequencesRewritten",
     "SessionEnded",
+    "ShareGroupAssigned",
+    "ShareGroupState",
     "ShareStatesLoaded",
     "StateChangeFailed",
     "SubscribedByPattern",

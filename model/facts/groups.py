@@ -15,6 +15,27 @@ class CoordinatorLoaded:
 
 
 @value
+class ShareGroupState:
+    """A share group changed its epoch or its members, in the coordinator's view (KIP-932)."""
+
+    group: str
+    state: str  # Empty | Stable; Dead: it is gone
+    generation: int  # the group epoch
+    member_ids: tuple[str, ...]
+    reason: str
+
+
+@value
+class ShareGroupAssigned:
+    """A coordinator told a member of a share group which partitions to consume (KIP-932)."""
+
+    group: str
+    generation: int  # the member epoch
+    member_id: str
+    assignment: tuple[str, ...]  # as ``topic-partition``; others may have them, too
+
+
+@value
 class ShareStatesLoaded:
     """A broker began or ceased to coordinate the share partitions of a state partition."""
 

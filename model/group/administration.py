@@ -20,6 +20,8 @@ from kafkasim.model.group.modern.heartbeat import ConsumerGroupHeartbeats
 from kafkasim.model.group.modern.state.consumer_group import ConsumerGroup, ConsumerGroupState
 from kafkasim.model.group.offsets import OffsetMetadataManager
 from kafkasim.model.group.shard import GroupShard
+from kafkasim.model.group.share.groups import ShareGroups
+from kafkasim.model.group.share.log.state import ShareGroup
 from kafkasim.model.messages import (
     DeleteGroupsRequest,
     DeleteGroupsResponse,
@@ -37,7 +39,7 @@ from kafkasim.model.records import TopicPartition
 
 DEAD, STABLE = ClassicGroupState.DEAD, ClassicGroupState.STABLE
 EMPTY = (ClassicGroupState.EMPTY, ConsumerGroupState.EMPTY)
-CLASSIC = "classic"  # Group.GroupType
+CLASSIC, SHARE = "classic", "share"  # Group.GroupType
 DELETED = "deleted"  # why a group is dead, as facts say it
 
 AnyGroup = ClassicGroup | ConsumerGroup
@@ -104,11 +106,13 @@ class GroupAdministration:
         runtime: CoordinatorRuntime,
         find: Find,
         deletion: GroupDeletion,
+        share_groups: ShareGroups,
         new_coordinator: bool,
     ) -> None:
         self._runtime = runtime
         self._find = find
         self._deletion = deletion
+        self._share_groups = share_groups
         self._new_coordinator = new_coordinator  # not the Scala coordinator of ZooKeeper mode
 
     # Reading.
@@ -153,9 +157,10 @@ class GroupAdministration:
         if self._new_coordinator:
             states = [state.strip() for state in states]
         types = [each.strip().lower() for each in request.types]
-        groups: list[AnyGroup] = []
+        groups: list[AnyGroup | ShareGroup] = []
         for shard in shards:
             groups += [*shard.groups.values(), *shard.consumer_groups.values()]
+            groups += shard.share_groups.values()
         listed = [_listed(group) for group in groups]
         chosen = [
             group
@@ -170,11 +175,23 @@ class GroupAdministration:
     def on_delete(self, parked: Parked, request: DeleteGroupsRequest, now: int) -> None:
         """Delete empty groups with their offsets; answer once that is committed.
 
-        The Scala coordinator answers at once.
+        Of share groups the states of their share partitions go first; where that fails, the group
+        stays. The Scala coordinator answers at once.
         """
-        results: dict[str, Errors] = {}
+
+        def then(errors: dict[str, Errors], at: int) -> None:
+            self._delete_all(parked, request, errors, at)
+
+        self._share_groups.delete_states(request.group_ids, then, now)
+
+    def _delete_all(
+        self, parked: Parked, request: DeleteGroupsRequest, errors: dict[str, Errors], now: int
+    ) -> None:
+        results = {group_id: error for group_id, error in errors.items() if error}
         written: dict[int, list[str]] = {}  # partition -> its groups
         for group_id in dict.fromkeys(request.group_ids):
+            if group_id in results:
+                continue
             shard = self._find(group_id)
             if isinstance(shard, Errors):
                 results[group_id] = shard
@@ -199,6 +216,12 @@ class GroupAdministration:
             self._runtime.defer(shard.context, on_written, partition, now)
 
     def _delete(self, shard: GroupShard, group_id: str, now: int) -> Errors:
+        shared = shard.share_groups.get(group_id)
+        if shared is not None:
+            if shared.members:
+                return Errors.NON_EMPTY_GROUP
+            error = self._share_groups.delete_if_empty(shard, group_id, now)
+            return client_error(error) if error else error
         group = _group(shard, group_id)
         if group is None or group.state is DEAD:
             return Errors.GROUP_ID_NOT_FOUND
@@ -262,7 +285,9 @@ def _group(shard: GroupShard, group_id: str) -> AnyGroup | None:
     return shard.groups.get(group_id) or shard.consumer_groups.get(group_id)
 
 
-def _listed(group: AnyGroup) -> ListedGroup:
+def _listed(group: AnyGroup | ShareGroup) -> ListedGroup:
+    if isinstance(group, ShareGroup):
+        return ListedGroup(group.group_id, SHARE, group.state.value, SHARE)
     if isinstance(group, ConsumerGroup):
         return ListedGroup(group.group_id, CONSUMER, group.state.value, CONSUMER)
     return ListedGroup(group.group_id, group.protocol_type or "", group.state.value, CLASSIC)

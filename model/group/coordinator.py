@@ -39,6 +39,12 @@ from kafkasim.model.group.modern.state.topics import NO_TOPICS, TopicsImage
 from kafkasim.model.group.offsets import OffsetMetadataManager
 from kafkasim.model.group.rules import GroupRules
 from kafkasim.model.group.shard import GroupShard
+from kafkasim.model.group.share.groups import (
+    OF_SHARE_GROUPS,
+    SHARE_GROUP_REQUESTS,
+    ShareGroups,
+    group_ids_of,
+)
 from kafkasim.model.group.transactional.commits import Done, TransactionalOffsets
 from kafkasim.model.messages import (
     ConsumerGroupDescribeRequest,
@@ -82,6 +88,7 @@ GROUP_REQUESTS: tuple[type, ...] = (
     ListGroupsRequest,
     DeleteGroupsRequest,
     OffsetDeleteRequest,
+    *SHARE_GROUP_REQUESTS,
 )
 """What :meth:`GroupCoordinator.on_request` serves, on :meth:`GroupCoordinator.lane_of` it."""
 
@@ -104,8 +111,7 @@ class GroupCoordinator:
     ) -> None:
         """``image`` is the broker's metadata; of it consumer groups read the topics."""
         self.process = process
-        self.broker_id = broker_id
-        self.config = config
+        self.broker_id, self.config = broker_id, config
         self.runtime = _runtime(process, log, config, new_coordinator)
         self.runtime.on_reverted = self._on_reverted
         ids = random.Random(process.rng.getrandbits(64))
@@ -128,8 +134,9 @@ class GroupCoordinator:
             self.runtime, config, groups.writer, groups.departures, groups.steps, ids
         )
         deletion = GroupDeletion(process.out, self.offsets, self.membership, groups)
+        self.shares = ShareGroups(self.runtime, config, rules, image, self._find)
         self.administration = GroupAdministration(
-            self.runtime, self._find, deletion, new_coordinator
+            self.runtime, self._find, deletion, self.shares, new_coordinator
         )
         self.owned: OwnedShards[GroupShard] = OwnedShards(
             self.runtime,
@@ -171,9 +178,13 @@ class GroupCoordinator:
 
     def lane_of(self, request: Any) -> str:
         """Return the lane that serves a request of :data:`GROUP_REQUESTS`."""
-        if type(request) not in _MANY_GROUPS:
+        kind = type(request)
+        if kind in SHARE_GROUP_REQUESTS:
+            group_ids = group_ids_of(request)
+        elif kind in _MANY_GROUPS:
+            group_ids = () if kind is ListGroupsRequest else request.group_ids
+        else:
             return self.runtime.lane_of(self.partition_for(request.group_id))
-        group_ids = () if type(request) is ListGroupsRequest else request.group_ids
         lanes = dict.fromkeys(
             [self.runtime.lane_of(self.partition_for(each)) for each in group_ids]
         )
@@ -207,6 +218,8 @@ class GroupCoordinator:
             self.transactional.refuse(parked, known, Errors.INVALID_GROUP_ID)
         elif isinstance(shard, Errors):
             self.transactional.refuse(parked, known, shard)
+        elif known.group_id in shard.share_groups:
+            self.transactional.refuse(parked, known, Errors.GROUP_ID_NOT_FOUND)
         else:
             self.transactional.on_commit(shard, parked, known, guard, now)
 
@@ -242,6 +255,9 @@ class GroupCoordinator:
         if kind in _CONSUMER_GROUP_REQUESTS and not self.consumer_groups.enabled:
             self.runtime.respond(parked, refusal(request, Errors.UNSUPPORTED_VERSION))
             return
+        if kind in SHARE_GROUP_REQUESTS:
+            self.shares.on_request(parked, request, now)
+            return
         if kind in _MANY_GROUPS:
             self._serve_many(parked, request, now)
             return
@@ -259,7 +275,9 @@ class GroupCoordinator:
             self.runtime.respond(parked, refusal(request, error))
         else:
             self.trace.record_request(request)
-            if request.group_id in shard.consumer_groups and kind in _CLASSIC_REQUESTS:
+            if request.group_id in shard.share_groups and kind in OF_SHARE_GROUPS:
+                self.runtime.respond(parked, refusal(request, OF_SHARE_GROUPS[kind]))
+            elif request.group_id in shard.consumer_groups and kind in _CLASSIC_REQUESTS:
                 self._serve_classic(shard, parked, request, now)
             else:
                 self._serve[kind](shard, parked, request, now)
@@ -313,11 +331,9 @@ class GroupCoordinator:
     def _describe_one(self, group_id: str) -> DescribedConsumerGroup:
         if not group_id:
             return DescribedConsumerGroup(Errors.INVALID_GROUP_ID, group_id)
-        shard = self.shards.get(self.partition_for(group_id))
-        if shard is None:
-            return DescribedConsumerGroup(Errors.NOT_COORDINATOR, group_id)
-        if not shard.context.is_active:
-            return DescribedConsumerGroup(Errors.COORDINATOR_LOAD_IN_PROGRESS, group_id)
+        shard = self._find(group_id)
+        if isinstance(shard, Errors):
+            return DescribedConsumerGroup(shard, group_id)
         groups = self.consumer_groups
         group = shard.consumer_groups.get(group_id)
         return described(group_id, group, groups.default_assignor, groups.image)
@@ -354,6 +370,11 @@ class GroupCoordinator:
             self.consumer_groups.regexes.created_at = created_at
         for shard in self.owned.active():
             self.consumer_groups.on_topics_changed(shard, names)
+            self.shares.on_topics_changed(shard, names)
+
+    def on_topics_deleted(self, topic_ids: tuple[str, ...]) -> None:
+        """Forget the share partitions of deleted topics. Callable on any lane."""
+        self.shares.on_topics_deleted(self.owned.active(), topic_ids)
 
     def ground_truth(self) -> list[FinalOffset]:
         """Return the committed offsets of the partitions that this broker coordinates."""
@@ -369,6 +390,7 @@ class GroupCoordinator:
     def _on_reverted(self, context: CoordinatorContext, error: Errors, now: int) -> None:
         """Undo the changes of a batch that could not be appended (revertLastWrittenOffset)."""
         shard = self.shards[context.partition]
+        self.shares.on_reverted(shard)
         for group_id, (classic, modern) in shard.revert().items():
             known = shard.groups.get(group_id)
             if classic is not None and known is not classic:
@@ -383,11 +405,13 @@ class GroupCoordinator:
     def _on_loaded(self, shard: GroupShard, now: int) -> None:
         self.membership.on_loaded(shard, now)
         self.consumer_groups.on_loaded(shard, now)
+        self.shares.on_loaded(shard, now)
         self._arm_expiry(shard, now)
 
     def _on_unloaded(self, shard: GroupShard) -> None:
         self.membership.on_unloaded(shard)
         self.consumer_groups.on_unloaded(shard)
+        self.shares.on_unloaded(shard)
         self.runtime.cancel(("group-offsets-expiry", shard.context.partition))
 
     def _arm_expiry(self, shard: GroupShard, now: int) -> None:

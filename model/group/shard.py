@@ -19,6 +19,9 @@ from kafkasim.model.group.records import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
+from kafkasim.model.group.share.log.records import SHARE_GROUP_KEYS
+from kafkasim.model.group.share.log.replay import replay_share_group
+from kafkasim.model.group.share.log.state import ShareGroup
 from kafkasim.model.group.transactional.pending import (
     PendingOffset,
     PendingOffsets,
@@ -43,6 +46,7 @@ class GroupShard:
         "groups",
         "offsets",
         "pending",
+        "share_groups",
     )
 
     def __init__(self, context: CoordinatorContext, rules: OwnershipRules) -> None:
@@ -51,6 +55,7 @@ class GroupShard:
         self._unflushed = UnflushedChanges(context)
         self.consumer_groups: dict[str, ConsumerGroup] = {}  # a group is here or in ``groups``
         self.groups: dict[str, ClassicGroup] = {}
+        self.share_groups: dict[str, ShareGroup] = {}
         self.offsets: dict[str, dict[TopicPartition, Versions]] = {}  # by group id
         self.pending = PendingTransactionalOffsets()
         # (group, partition): the version that a marker made, and where its own record ends.
@@ -142,7 +147,8 @@ class GroupShard:
 
     def add_simple_group(self, group_id: str, now_ms: int) -> None:
         """Add the group of a simple consumer, which only has offsets, unless the id is taken."""
-        if group_id not in self.groups and group_id not in self.consumer_groups:
+        known = group_id in self.groups or group_id in self.consumer_groups
+        if not known and group_id not in self.share_groups:
             self.put_classic(ClassicGroup(group_id, now_ms))
 
     def put_classic(self, group: ClassicGroup) -> None:
@@ -190,6 +196,19 @@ class GroupShard:
         changes.forget()
         return undone
 
+    def revert_share_groups(self) -> list[str]:
+        """Undo what the open batch has changed in share groups; return which. Before revert()."""
+        changes = self._unflushed
+        changes.of_batch(self.context.pending_base)
+        for group_id, group in changes.share_groups.items():
+            now = self.share_groups.pop(group_id, None)
+            if group is not None:
+                self.share_groups[group_id] = group
+                if now is not None:  # the lookup of topics is in no record
+                    group.refresh_deadline_us = now.refresh_deadline_us
+                    group.refresh_epoch = now.refresh_epoch
+        return list(changes.share_groups)
+
     def drop_tombstones(self) -> None:
         """Forget the offsets whose tombstone is committed."""
         for group_id in list(self.offsets):
@@ -216,6 +235,12 @@ class GroupShard:
             self._note_group(key.group)
             replay(self.consumer_groups, self._create, key, record.value)
             return
+        if type(key) in SHARE_GROUP_KEYS:
+            self._unflushed.note_share_group(key.group, self.share_groups.get(key.group))
+            replay_share_group(
+                self.share_groups, self._create_share_group, key, record.value, now_ms
+            )
+            return
         assert type(key) is GroupMetadataKey, record
         value = record.value
         if value is None:
@@ -229,4 +254,11 @@ class GroupShard:
         simple = self.groups.pop(group_id, None)
         assert simple is None or simple.protocol_type is None, (group_id, simple)
         group = self.consumer_groups[group_id] = ConsumerGroup(group_id, self._rules)
+        return group
+
+    def _create_share_group(self, group_id: str) -> ShareGroup:
+        """Make a share group; the group of a simple consumer, which has no record, gives way."""
+        self.groups.pop(group_id, None)
+        assert group_id not in self.consumer_groups, group_id
+        group = self.share_groups[group_id] = ShareGroup(group_id)
         return group

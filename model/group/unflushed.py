@@ -10,6 +10,7 @@ from __future__ import annotations
 from kafkasim.model.coordinator.context import CoordinatorContext
 from kafkasim.model.group.classic.group import ClassicGroup
 from kafkasim.model.group.modern.state.consumer_group import ConsumerGroup
+from kafkasim.model.group.share.log.state import ShareGroup
 from kafkasim.model.group.transactional.pending import PendingOffset
 from kafkasim.model.records import TopicPartition
 
@@ -20,12 +21,13 @@ Known = tuple[ClassicGroup | None, ConsumerGroup | None]
 class UnflushedChanges:
     """The changes of the batch that is open in a partition."""
 
-    __slots__ = ("_base", "_context", "dropped", "groups", "offsets")
+    __slots__ = ("_base", "_context", "dropped", "groups", "offsets", "share_groups")
 
     def __init__(self, context: CoordinatorContext) -> None:
         self._context = context
         self._base = -1  # where the batch begins that these changes are of
         self.groups: dict[str, Known] = {}
+        self.share_groups: dict[str, ShareGroup | None] = {}
         self.offsets: dict[tuple[str, TopicPartition], None] = {}
         self.dropped: list[tuple[int, str, TopicPartition, PendingOffset]] = []
 
@@ -49,6 +51,7 @@ class UnflushedChanges:
         """Forget the changes: they are undone, or another batch is open."""
         self._base = -1  # the batch after a lost one begins where that did
         self.groups.clear()
+        self.share_groups.clear()
         self.offsets.clear()
         self.dropped.clear()
 
@@ -58,6 +61,11 @@ class UnflushedChanges:
         """Keep a group as it is before its first change in this batch."""
         if self.open() and group_id not in self.groups:
             self.groups[group_id] = classic, None if modern is None else modern.copy()
+
+    def note_share_group(self, group_id: str, group: ShareGroup | None) -> None:
+        """Keep a share group as it is before its first change in this batch."""
+        if self.open() and group_id not in self.share_groups:
+            self.share_groups[group_id] = None if group is None else group.copy()
 
     def note_offset(self, group_id: str, tp: TopicPartition) -> None:
         """Remember that an offset gets a new version in this batch."""

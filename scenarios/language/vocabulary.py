@@ -41,7 +41,7 @@ VERBS: Mapping[str, Verb] = {
     "duplicate-broker": Verb(("node",)),
     "elect-leader": Verb((), ("election", "topic", "partition")),
     "reassign": Verb(("topic",), ("partition", "replicas", "cancel")),
-    "alter-config": Verb((), ("topic", "node", "config", "remove")),
+    "alter-config": Verb((), ("topic", "node", "group", "config", "remove")),
     "alter-client-quotas": Verb((), ("client-id", "user", "config", "remove")),
     "create-topic": Verb(("topic",), ("partitions", "replication-factor", "assignment", "config")),
     "create-partitions": Verb(("topic", "partitions"), ("assignment",)),

@@ -24,7 +24,7 @@ from kafkasim.model.messages import (
     CreatePartitionsTopic,
     ReassignablePartition,
 )
-from kafkasim.model.messages.clients.admin import BROKER, TOPIC
+from kafkasim.model.messages.clients.admin import BROKER, GROUP, TOPIC
 from kafkasim.model.records import TopicPartition
 from kafkasim.scenarios.judging.progress import Progress
 from kafkasim.scenarios.language.nodes import node_names, select
@@ -341,6 +341,8 @@ class Operations:
         if operation.node is not None:
             kind = BROKER
             name = "" if operation.node == ALL_BROKERS else operation.node.rpartition("-")[2]
+        elif operation.group is not None:
+            kind, name = GROUP, operation.group
         resource = AlterableConfig(kind, name, tuple(changes))
         answer = await port.call("admin.incremental_alter_configs", (resource,))
         return [(f"{of}:{name}", error, message) for of, name, error, message in answer.results]

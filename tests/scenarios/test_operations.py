@@ -43,7 +43,7 @@ def scenario(*operations: dict[str, Any], duration: str = "12s") -> Any:
             {"kind": "delete-topic", "at": "1s", "topic": "orders", "kill": True},
             "operations.0.kill: delete-topic takes topic",
         ),
-        ({"kind": "alter-config", "at": "1s", "config": {}}, "give either topic or node"),
+        ({"kind": "alter-config", "at": "1s", "config": {}}, "give either topic, node or group"),
         ({"kind": "restart", "at": "1s"}, "operations.0.node: is missing"),
         (
             {"kind": "unregister-broker", "at": "1s", "node": "active-controller"},

@@ -147,6 +147,12 @@ class KafkaBroker:
         )
         partition_for = self.share_coordinator.partition_for
         self.persister = DefaultStatePersister(process, image, partition_for)
+        self.coordinator.shares.initialization.persister = self.persister
+
+    def on_topics_deleted(self, topic_ids: tuple[str, ...]) -> None:
+        """Let the coordinators forget the share partitions of deleted topics."""
+        self.coordinator.on_topics_deleted(topic_ids)
+        self.share_coordinator.on_topics_deleted(topic_ids)
 
     def _coordinate_transactions(
         self,

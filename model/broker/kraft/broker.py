@@ -157,7 +157,7 @@ class Broker(BrokerProcess):
             self.kafka.coordinators,
             self.kafka.coordinator.on_topics_changed,
             self.kafka.coordinator.on_partitions_deleted,
-            self.kafka.share_coordinator.on_topics_deleted,
+            self.kafka.on_topics_deleted,
             self._on_first_publish,
         )
         self.loader.install(publisher, self.raft.create_snapshot if self.shared is None else None)

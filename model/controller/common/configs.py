@@ -4,20 +4,20 @@ The broker that gets the request checks it first (:func:`preprocess`), then the 
 (:func:`config_problem`). Of a broker only the settings in :data:`DYNAMIC` can be changed while it
 runs; all others that Kafka has are refused, some of which Kafka could change (num.io.threads,
 log.cleaner.threads). Names that Kafka does not have are stored and mean nothing. Left out: append
-and subtract, client metrics, groups, policies.
+and subtract, client metrics, policies.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 
-from kafkasim.model.config import BrokerConfig, ConfigError, TopicConfig
+from kafkasim.model.config import BrokerConfig, ConfigError, ShareGroupSettings, TopicConfig
 from kafkasim.model.controller.common.broker_keys import KAFKA_CONFIG_NAMES
 from kafkasim.model.controller.common.image import EVERY_BROKER, MetadataImage
 from kafkasim.model.controller.common.topics import name_problem
 from kafkasim.model.errors import Errors
 from kafkasim.model.messages import AlterableConfig
-from kafkasim.model.messages.clients.admin import TOPIC
+from kafkasim.model.messages.clients.admin import GROUP, TOPIC
 
 DYNAMIC = (
     "min.insync.replicas",
@@ -85,7 +85,7 @@ def _preprocessed(
     keys, name = [key for key, _ in resource.configs], resource.resource_name
     if len(set(keys)) < len(keys):
         return Errors.INVALID_REQUEST, "Error due to duplicate config keys"
-    if resource.resource_type == TOPIC:
+    if resource.resource_type in (TOPIC, GROUP):
         return Errors.NONE, ""
     if name and not _is_int(name):
         return Errors.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}"
@@ -112,6 +112,8 @@ def config_problem(resource: AlterableConfig, image: MetadataImage) -> Problem:
     name = resource.resource_name
     if resource.resource_type == TOPIC:
         return _topic_problem(resource, image)
+    if resource.resource_type == GROUP:
+        return _group_problem(resource, image)
     if name and not _is_int(name):
         return Errors.INVALID_REQUEST, "Unable to parse broker name as a base 10 number."
     if name and int(name) < 0:
@@ -133,6 +135,24 @@ def _topic_problem(resource: AlterableConfig, image: MetadataImage) -> Problem:
         return Errors.INVALID_CONFIG, str(error)
     if name not in image.topic_names:
         return Errors.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist."
+    return Errors.NONE, ""
+
+
+def _group_problem(resource: AlterableConfig, image: MetadataImage) -> Problem:
+    """Return why a group cannot have these settings (GroupConfig.validate).
+
+    Left out: the settings of consumer groups, and the bounds of the brokers.
+    """
+    name = resource.resource_name
+    if not name:
+        return Errors.INVALID_REQUEST, "Default group resources are not allowed."
+    wanted = {**image.group_configs.get(name, {}), **dict(resource.configs)}
+    try:
+        ShareGroupSettings.from_properties(
+            {key: text for key, text in wanted.items() if text is not None}
+        )
+    except ConfigError as error:
+        return Errors.INVALID_CONFIG, str(error)
     return Errors.NONE, ""
 
 

@@ -29,6 +29,7 @@ from kafkasim.model.controller.common.records import (
     ClientQuotaRecord,
     ConfigRecord,
     FeatureLevelRecord,
+    GroupConfigRecord,
     NoOpRecord,
     PartitionChangeRecord,
     PartitionRecord,
@@ -136,6 +137,7 @@ class MetadataImage:
         "configs",
         "epoch",
         "features",
+        "group_configs",
         "next_producer_id",
         "offset",
         "topic_names",
@@ -150,6 +152,7 @@ class MetadataImage:
         self.topic_names: dict[str, str] = {}  # name to topic id
         self.configs: dict[str, dict[str, str]] = {}  # topic name to its own settings
         self.broker_configs: dict[int, dict[str, str]] = {}  # dynamic; −1: the default of all
+        self.group_configs: dict[str, dict[str, str]] = {}  # by group id
         self.client_quotas: dict[QuotaEntity, dict[str, float]] = {}
         self.features: dict[str, int] = {}
         self.next_producer_id = 0
@@ -214,6 +217,7 @@ class MetadataImage:
         twin.configs = {name: dict(entries) for name, entries in self.configs.items()}
         twin.broker_configs = {key: dict(own) for key, own in self.broker_configs.items()}
         twin.client_quotas = {key: dict(own) for key, own in self.client_quotas.items()}
+        twin.group_configs = {key: dict(own) for key, own in self.group_configs.items()}
         twin.features = dict(self.features)
         twin.next_producer_id = self.next_producer_id
         return twin
@@ -227,6 +231,7 @@ class MetadataImage:
             sorted((key, repr(topic)) for key, topic in self.topics.items()),
             _settings(self.configs),
             _settings(self.broker_configs),
+            _settings(self.group_configs),
             sorted(self.features.items()),
             self.next_producer_id,
             *[(entity, sorted(own.items())) for entity, own in self.client_quotas.items()],
@@ -314,6 +319,13 @@ class MetadataImage:
         else:
             entries[record.name] = record.value
 
+    def _group_config(self, record: GroupConfigRecord, offset: int) -> None:
+        entries = self.group_configs.setdefault(record.group, {})
+        if record.value is None:
+            entries.pop(record.name, None)
+        else:
+            entries[record.name] = record.value
+
     def _client_quota(self, record: ClientQuotaRecord, offset: int) -> None:
         entries = self.client_quotas.setdefault(record.entity, {})
         if record.value is None:
@@ -365,6 +377,7 @@ _REPLAY: dict[type, Callable[[MetadataImage, Any, int], None]] = {
     ConfigRecord: MetadataImage._config,
     BrokerConfigRecord: MetadataImage._broker_config,
     ClientQuotaRecord: MetadataImage._client_quota,
+    GroupConfigRecord: MetadataImage._group_config,
     ClearElrRecord: MetadataImage._clear_elr,
     ProducerIdsRecord: MetadataImage._producer_ids,
     FeatureLevelRecord: MetadataImage._feature_level,

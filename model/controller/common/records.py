@@ -184,6 +184,15 @@ class BrokerConfigRecord:
 
 
 @value
+class GroupConfigRecord:
+    """A group's setting, under Kafka's property name; ``value`` None removes it."""
+
+    group: str
+    name: str
+    value: str | None
+
+
+@value
 class ClearElrRecord:
     """The ELR and the last known leaders of a topic are void; of all topics if ``topic`` is ""."""
 

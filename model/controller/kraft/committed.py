@@ -22,6 +22,7 @@ from kafkasim.model.controller.common.records import (
     ClearElrRecord,
     ClientQuotaRecord,
     ConfigRecord,
+    GroupConfigRecord,
     PartitionChangeRecord,
     PartitionRecord,
     RegisterBrokerRecord,
@@ -134,6 +135,11 @@ class CommittedMetadata:
     ) -> ConfigChanged:
         return ConfigChanged(offset, f"topic:{record.topic}", record.name, record.value)
 
+    def _group_config_changed(
+        self, record: GroupConfigRecord, offset: int, batch: RecordBatch, before: Any
+    ) -> ConfigChanged:
+        return ConfigChanged(offset, f"group:{record.group}", record.name, record.value)
+
     def _broker_config_changed(
         self, record: BrokerConfigRecord, offset: int, batch: RecordBatch, before: Any
     ) -> ConfigChanged:
@@ -201,6 +207,7 @@ _FACTS: dict[type, Callable[[CommittedMetadata, Any, int, RecordBatch, Any], Any
     RemoveTopicRecord: CommittedMetadata._topic_deleted,
     ConfigRecord: CommittedMetadata._config_changed,
     BrokerConfigRecord: CommittedMetadata._broker_config_changed,
+    GroupConfigRecord: CommittedMetadata._group_config_changed,
     ClientQuotaRecord: CommittedMetadata._quota_changed,
     PartitionRecord: CommittedMetadata._partition_changed,
     PartitionChangeRecord: CommittedMetadata._partition_changed,

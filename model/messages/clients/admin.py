@@ -17,6 +17,7 @@ from kafkasim.model.values import value
 
 TOPIC = "topic"
 BROKER = "broker"
+GROUP = "group"
 """The types of a config resource; a broker's name is its id, "" is the default of all brokers."""
 
 
@@ -100,7 +101,7 @@ class ListPartitionReassignmentsResponse(Message):
 class AlterableConfig:
     """Changes of one resource's dynamic settings."""
 
-    resource_type: str  # TOPIC or BROKER
+    resource_type: str  # TOPIC, BROKER or GROUP
     resource_name: str
     configs: tuple[tuple[str, str | None], ...]  # (setting, value; None removes the setting)
 

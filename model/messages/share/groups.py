@@ -99,7 +99,7 @@ class DescribeShareGroupOffsetsGroup:
 @value
 class ShareGroupOffset:
     partition_index: int
-    start_offset: int  # −1: not initialised
+    start_offset: int  # −1: not initialized
     leader_epoch: int
     error: Errors = Errors.NONE
 

@@ -174,7 +174,7 @@ class ReadStateSummaryResult:
     error_message: str = ""
     state_epoch: int = 0
     leader_epoch: int = 0
-    start_offset: int = 0  # −1: not initialised
+    start_offset: int = 0  # −1: not initialized
 
 
 @value

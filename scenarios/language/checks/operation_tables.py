@@ -84,8 +84,9 @@ def _check_keys(place: str, operation: OperationTable) -> None:
         raise ValueError(f"{place}.replicas: give either replicas or cancel")
     if operation.kind == "rolling-deploy":
         check_properties(f"{place}.config", ConsumerConfig, operation.config)
-    if operation.kind == "alter-config" and (operation.topic is None) == (operation.node is None):
-        raise ValueError(f"{place}.topic: give either topic or node")
+    targets = (operation.topic, operation.node, operation.group)
+    if operation.kind == "alter-config" and len([t for t in targets if t is not None]) != 1:
+        raise ValueError(f"{place}.topic: give either topic, node or group")
 
 
 def _check_names(
@@ -96,6 +97,9 @@ def _check_names(
     known = list(topics)
     if operation.topic is not None and operation.topic not in known:
         raise ValueError(f"{place}.topic: no topic {operation.topic!r}; allowed: {some(known)}")
+    if operation.kind == "alter-config" and operation.group is not None:
+        if scenario.cluster.mode == "zookeeper":
+            raise ValueError(f'{place}.group: alter-config of a group needs mode = "kraft"')
     groups = [w.group for w in scenario.workload if w.kind in ("consumer-group", "processor")]
     if operation.group is not None and operation.group not in groups:
         raise ValueError(f"{place}.group: no group {operation.group!r}; allowed: {some(groups)}")

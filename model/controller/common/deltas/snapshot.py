@@ -22,6 +22,7 @@ from kafkasim.model.controller.common.records import (
     ClientQuotaRecord,
     ConfigRecord,
     FeatureLevelRecord,
+    GroupConfigRecord,
     PartitionRecord,
     ProducerIdsRecord,
     RegisterBrokerRecord,
@@ -97,6 +98,8 @@ def image_values(image: MetadataImage, digest: int) -> list[Any]:
         values += [ConfigRecord(name, key, entries[key]) for key in entries]
     for broker_id, entries in image.broker_configs.items():
         values += [BrokerConfigRecord(broker_id, key, entries[key]) for key in entries]
+    for group, entries in image.group_configs.items():
+        values += [GroupConfigRecord(group, key, entries[key]) for key in entries]
     for entity, quotas in image.client_quotas.items():
         values += [ClientQuotaRecord(entity, key, quotas[key]) for key in quotas]
     if image.next_producer_id:

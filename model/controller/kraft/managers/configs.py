@@ -22,6 +22,7 @@ from kafkasim.model.controller.common.records import (
     ClearElrRecord,
     ClientQuotaRecord,
     ConfigRecord,
+    GroupConfigRecord,
 )
 from kafkasim.model.controller.kraft.rules import ControllerRules
 from kafkasim.model.errors import Errors
@@ -32,7 +33,7 @@ from kafkasim.model.messages import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from kafkasim.model.messages.clients.admin import TOPIC, QuotaEntity
+from kafkasim.model.messages.clients.admin import GROUP, TOPIC, QuotaEntity
 
 MIN_ISR = "min.insync.replicas"
 
@@ -104,6 +105,8 @@ class ConfigurationControlManager:
                     if kind == TOPIC:
                         if self.image.configs.get(name, {}).get(key) != text:
                             records.append(ConfigRecord(name, key, text))
+                    elif kind == GROUP:
+                        records.append(GroupConfigRecord(name, key, text))
                     else:
                         records.append(BrokerConfigRecord(broker_id_of(name), key, text))
             results.append((kind, name, error, message))

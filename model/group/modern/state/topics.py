@@ -38,6 +38,10 @@ class TopicsImage(Protocol):
     @property
     def features(self) -> Mapping[str, int]: ...
     @property
+    def share_version(self) -> int: ...
+    @property
+    def group_configs(self) -> Mapping[str, Mapping[str, str]]: ...
+    @property
     def topics(self) -> Mapping[str, Topic]: ...
     @property
     def topic_names(self) -> Mapping[str, str]: ...
@@ -68,6 +72,8 @@ class _NoTopics:
 
     offset = -1
     features: Mapping[str, int] = {}
+    share_version = 0
+    group_configs: Mapping[str, Mapping[str, str]] = {}
     topics: Mapping[str, Topic] = {}
     topic_names: Mapping[str, str] = {}
 

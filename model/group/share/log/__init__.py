@@ -1,0 +1,1 @@
+"""The state of a share group, its records and their replay."""
