@@ -93,7 +93,8 @@ class Response:
 class Closed:
     """A connection that this process opened has ended.
 
-    A server is not notified of the end of an inbound connection; what it sends there is lost.
+    A server hears of the end of an inbound connection only where it asked to, by
+    :attr:`Process.watched`; what it sends there is lost.
     """
 
     connection: int
@@ -308,6 +309,10 @@ class Process:
         self.timers: Timers = Timers() if whole is None else whole.timers
         self.clock_offset_us = 0
         self.channels: dict[int, Answerable] = {} if whole is None else whole.channels
+        # Inbound connections whose end the process hears of: lane and handler(connection, now).
+        self.watched: dict[int, tuple[str, Callable[[int, int], None]]] = (
+            {} if whole is None else whole.watched
+        )
         self._connections: Iterator[int] = count(1) if whole is None else whole._connections
         self._dispatch: dict[type, Callable[[Any, int], None]] = {
             Request: self.on_request,

@@ -9,6 +9,7 @@ from kafkasim.model.controller.zk.rules import ZkControllerRules
 from kafkasim.model.group.rules import GroupRules
 from kafkasim.model.raft.rules import RaftRules
 from kafkasim.model.replication.rules import ReplicationRules
+from kafkasim.model.replication.share.rules import ShareRules
 from kafkasim.model.storage.rules import StorageRules
 from kafkasim.model.transaction.rules import TransactionRules
 
@@ -21,6 +22,7 @@ class BrokerRules:
     storage: StorageRules = field(default_factory=StorageRules)
     raft: RaftRules = field(default_factory=RaftRules)
     group: GroupRules = field(default_factory=GroupRules)
+    share: ShareRules = field(default_factory=ShareRules)
     transaction: TransactionRules = field(default_factory=TransactionRules)
     lifecycle: LifecycleRules = field(default_factory=LifecycleRules)  # in KRaft mode
     zk: ZkControllerRules = field(default_factory=ZkControllerRules)  # in ZooKeeper mode

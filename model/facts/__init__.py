@@ -112,6 +112,17 @@ from kafkasim.model.facts.replication import (
     Throttled,
     Truncated,
 )
+from kafkasim.model.facts.share import records as share_records
+from kafkasim.model.facts.share.records import (
+    FinalSharePartition,
+    ShareAcknowledged,
+    ShareAcquired,
+    ShareMoved,
+    SharePartitionClosed,
+    SharePartitionLoaded,
+    SharePolled,
+    ShareStartMoved,
+)
 from kafkasim.model.facts.transactions import (
     MarkerGivenUp,
     MarkerSkipped,
@@ -165,6 +176,7 @@ _MODULES: tuple[ModuleType, ...] = (
     transactions,
     zookeeper,
     truth,
+    share_records,
 )
 
 FACTS: dict[str, type] = {
@@ -254,6 +266,7 @@ __all__ = [
     "FinalPosition",
     "FinalReplica",
     "FinalResults",
+    "FinalSharePartition",
     "GroupAssigned",
     "GroupConverted",
     "GroupState",
@@ -304,8 +317,15 @@ __all__ = [
     "SendFailed",
     "SequencesRewritten",
     "SessionEnded",
+    "ShareAcknowledged",
+    "ShareAcquired",
     "ShareGroupAssigned",
     "ShareGroupState",
+    "ShareMoved",
+    "SharePartitionClosed",
+    "SharePartitionLoaded",
+    "SharePolled",
+    "ShareStartMoved",
     "ShareStatesLoaded",
     "StateChangeFailed",
     "SubscribedByPattern",

@@ -80,11 +80,13 @@ class ReplicaManager:
             coordinator_committed,
         )
         self.roles = RoleChanges(process, image, hosted, context, logs, fetchers)
-        purgatory = Purgatory(process.timers)
+        self.purgatory = purgatory = Purgatory(process.timers)
         self.sessions = FetchSessionCache(
             config.max_incremental_fetch_session_cache_slots, rules, process.started_us
         )
-        reader = FetchReader(process, config, rules, image.brokers, hosted, settings.quotas)
+        self.reader = reader = FetchReader(
+            process, config, rules, image.brokers, hosted, settings.quotas
+        )
         self.fetching = FetchHandler(
             process, rules, hosted, locks, purgatory, reader, self.sessions
         )

@@ -69,6 +69,7 @@ class NodeSettings:
             rules.storage,
             rules.raft,
             rules.group,
+            rules.share,
             rules.transaction,
             rules.lifecycle,
             rules.zk_controller,

@@ -11,6 +11,7 @@ from kafkasim.model.controller.zk.rules import ZkControllerRules
 from kafkasim.model.group.rules import GroupRules
 from kafkasim.model.raft.rules import RaftRules
 from kafkasim.model.replication.rules import ReplicationRules
+from kafkasim.model.replication.share.rules import ShareRules
 from kafkasim.model.storage.rules import StorageRules
 from kafkasim.model.transaction.rules import TransactionRules
 from kafkasim.model.zookeeper.rules import ZooKeeperRules
@@ -25,6 +26,7 @@ class Rules:
     controller: ControllerRules = field(default_factory=ControllerRules)
     replication: ReplicationRules = field(default_factory=ReplicationRules)
     group: GroupRules = field(default_factory=GroupRules)
+    share: ShareRules = field(default_factory=ShareRules)
     transaction: TransactionRules = field(default_factory=TransactionRules)
     lifecycle: LifecycleRules = field(default_factory=LifecycleRules)
     client: ClientRules = field(default_factory=ClientRules)
@@ -38,6 +40,7 @@ PARTS: dict[str, type] = {
     "controller": ControllerRules,
     "replication": ReplicationRules,
     "group": GroupRules,
+    "share": ShareRules,
     "transaction": TransactionRules,
     "lifecycle": LifecycleRules,
     "client": ClientRules,

@@ -247,14 +247,16 @@ class LaneScheduler:
         self._lose(socket, OpenFailed(socket.connection, reason))
 
     def ended(self, socket: Socket, reason: str) -> None:
-        """Tell the process that its connection is gone; a server is not told of a client's."""
+        """Tell the process that its connection is gone; a server hears of those it watches."""
         self._lose(socket, Closed(socket.connection, reason))
 
     def _lose(self, socket: Socket, item: OpenFailed | Closed) -> None:
         self._hardware.card.sockets.pop(socket.connection, None)
-        if not socket.inbound:
-            assert socket.lane is not None
+        if socket.lane is not None:
             self.receive(LaneInput(None, socket.lane, item))
+        elif socket.connection in self.process.watched:
+            lane, handler = self.process.watched.pop(socket.connection)
+            self.receive(LaneInput(None, self.lane(lane), Posted(handler, socket.connection)))
 
     def _on_response(self, packet: Packet) -> None:
         """Give a response to its channel here if nothing is in its way, which is the usual case."""

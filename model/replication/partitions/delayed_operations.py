@@ -70,6 +70,14 @@ class SessionEntry(Protocol):
         ...
 
 
+class LeadershipListener(Protocol):
+    """What hears that this broker leads the partition no more (PartitionListener)."""
+
+    def leadership_ended(self, now: int) -> None:
+        """Take note: the broker follows, or has the partition no more."""
+        ...
+
+
 class DelayedOperations:
     """The operations of one partition, by what they wait for."""
 
@@ -78,6 +86,7 @@ class DelayedOperations:
         "consumer_fetches",
         "deletes",
         "follower_fetches",
+        "listeners",
         "produces",
         "session_entries",
         "tp",
@@ -91,6 +100,7 @@ class DelayedOperations:
         self.follower_fetches: dict[FetchWaiter, FetchPartition] = {}  # of fetches without session
         self.session_entries: dict[SessionEntry, None] = {}  # of followers' sessions, always
         self.consumer_entries: dict[SessionEntry, None] = {}  # of consumers' sessions, always
+        self.listeners: dict[LeadershipListener, None] = {}
 
     def high_watermark_changed(self, now: int) -> None:
         """Complete produces, consumers' fetches and deletions as far as they can be."""
@@ -130,6 +140,8 @@ class DelayedOperations:
 
     def leadership_ended(self, error: Errors, now: int) -> None:
         """Answer everything that waits: produces with ``error``, fetches with what they read."""
+        for listener in list(self.listeners):
+            listener.leadership_ended(now)
         for produce in list(self.produces):
             produce.fail(self.tp, error, now)
         self.log_start_changed(now)

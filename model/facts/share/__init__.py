@@ -1,0 +1,1 @@
+"""Facts of share groups (KIP-932)."""

@@ -1,0 +1,113 @@
+"""Facts about the records that a share group is given: of their leaders, and of its members."""
+
+from __future__ import annotations
+
+from kafkasim.model.values import value
+
+
+@value
+class SharePartitionLoaded:
+    """A leader has read the persisted state of a share partition, and hands out its records."""
+
+    group: str
+    topic_id: str
+    partition: int
+    leader_epoch: int
+    state_epoch: int
+    start_offset: int
+
+
+@value
+class SharePartitionClosed:
+    """A leader hands out the records of a share partition no more."""
+
+    group: str
+    topic_id: str
+    partition: int
+    leader_epoch: int
+    reason: str  # leadership | empty | NAME of the persister's error
+
+
+@value
+class ShareAcquired:
+    """A leader gave a range of offsets to a member."""
+
+    group: str
+    member_id: str
+    topic_id: str
+    partition: int
+    leader_epoch: int
+    first_offset: int
+    last_offset: int
+    delivery_count: int  # with this delivery
+    lock_us: int  # how long the member may hold it
+
+
+@value
+class ShareMoved:
+    """A leader changed the state of a range of offsets, in its memory; the write comes after."""
+
+    group: str
+    member_id: str  # that held them
+    topic_id: str
+    partition: int
+    leader_epoch: int
+    first_offset: int
+    last_offset: int
+    state: str  # AVAILABLE | ACQUIRED | ACKNOWLEDGED | ARCHIVED
+    delivery_count: int
+    reason: str  # acknowledged | session-ended | lock-expired | rolled-back
+
+
+@value
+class ShareStartMoved:
+    """A leader moved the start offset of a share partition."""
+
+    group: str
+    topic_id: str
+    partition: int
+    leader_epoch: int
+    start_offset: int
+    reason: str  # records: all before it are done | log-start
+
+
+@value
+class SharePolled:
+    """A member's poll() returned records of one partition."""
+
+    group: str
+    member_id: str
+    topic_id: str
+    partition: int
+    offsets: tuple[int, ...]
+    record_ids: tuple[int, ...]  # in parallel to ``offsets``
+    delivery_counts: tuple[int, ...]  # in parallel to ``offsets``
+
+
+@value
+class ShareAcknowledged:
+    """A member heard what became of its acknowledgements of one partition."""
+
+    group: str
+    member_id: str
+    topic_id: str
+    partition: int
+    offsets: tuple[int, ...]
+    types: tuple[int, ...]  # in parallel: 0 gap, 1 accept, 2 release, 3 reject
+    error: str
+
+
+@value
+class FinalSharePartition:
+    """What a share partition's leader knows of its records; the columns run in parallel."""
+
+    group: str
+    topic_id: str
+    partition: int
+    leader_epoch: int
+    start_offset: int
+    end_offset: int
+    first_offsets: tuple[int, ...]
+    last_offsets: tuple[int, ...]
+    states: tuple[int, ...]  # 0 available, 1 acquired, 2 acknowledged, 4 archived
+    delivery_counts: tuple[int, ...]

@@ -1,0 +1,64 @@
+"""ShareRules: the decisions of share partitions that Kafka once got wrong.
+
+The class as it stands is Kafka 4.1 with the corrections that its docstrings name; they came with
+4.1.1 and 4.2. A variant (`scenarios/variants/`) overrides single methods.
+"""
+
+from __future__ import annotations
+
+
+class ShareRules:
+    """The rules of a share partition's leader."""
+
+    def answers_after_write(self) -> bool:
+        """Return whether an acknowledgement is answered only when its state is persisted.
+
+        Kafka always waits (SharePartition.rollbackOrProcessStateUpdates). Without the wait, an
+        acknowledged record comes again after a change of the leader.
+        """
+        return True
+
+    def honours_transitions(self) -> bool:
+        """Return whether a record in transition cannot be acquired (KAFKA-18084)."""
+        return True
+
+    def archives_every_batch(self) -> bool:
+        """Return whether all batches below a new log start are archived.
+
+        Kafka 4.1.0 archives the first one only (KAFKA-19630).
+        """
+        return True
+
+    def keeps_archived_on_rollback(self) -> bool:
+        """Return whether a record below the log start stays archived if a write fails
+        (KAFKA-19476)."""
+        return True
+
+    def frees_expired_on_rollback(self) -> bool:
+        """Return whether a record whose lock expired during a write that fails becomes available.
+
+        In Kafka 4.1.0 it stays acquired, and no timer is left (KAFKA-19476).
+        """
+        return True
+
+    def keeps_start_offset(self) -> bool:
+        """Return whether the start offset never moves back.
+
+        In Kafka 4.1.0 an acknowledgement after the log start has moved may (KAFKA-19859).
+        """
+        return True
+
+    def releases_around_others(self) -> bool:
+        """Return whether all of a member's records are released when its session ends.
+
+        Kafka 4.1.0 goes on to the next batch at the first offset of another member.
+        """
+        return True
+
+    def delivery_change_on_release(self) -> int:
+        """Return by how much the end of a session changes the delivery count of its records.
+
+        Kafka 4.1 takes the delivery back, as the client may not have seen the records; 4.2 leaves
+        it counted (releaseAcquiredRecordsForCompleteBatch).
+        """
+        return -1
