@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafkasim.model.client.admin.admin import KafkaAdmin
 from kafkasim.model.client.consumer.consumer import KafkaConsumer
+from kafkasim.model.client.consumer.share.consumer import KafkaShareConsumer
 from kafkasim.model.client.disk import ClientDisk
 from kafkasim.model.client.legacy.connector import ZookeeperConsumerConnector
 from kafkasim.model.client.producer.accumulator import STATED_RATIOS
@@ -32,6 +33,7 @@ from kafkasim.model.config import (
     ConsumerConfig,
     LegacyConsumerConfig,
     ProducerConfig,
+    ShareConsumerConfig,
 )
 from kafkasim.model.effects import Call, Exit, Process, Reply
 
@@ -42,7 +44,7 @@ if TYPE_CHECKING:
     from kafkasim.model.storage.files import Files
 
 
-Consumer = KafkaConsumer | ZookeeperConsumerConnector
+Consumer = KafkaConsumer | KafkaShareConsumer | ZookeeperConsumerConnector
 Client = KafkaProducer | Consumer | KafkaAdmin
 
 
@@ -83,6 +85,8 @@ class ClientProcess(Process):
         if isinstance(config, ProducerConfig):
             made = KafkaProducer(self, name, config, bootstrap, rules, self._compressor)
             self._methods[f"{client}.renew"] = partial(self._renew, client)
+        elif isinstance(config, ShareConsumerConfig):
+            made = KafkaShareConsumer(self, name, config, bootstrap, rules)
         elif isinstance(config, ConsumerConfig):
             made = KafkaConsumer(self, name, config, bootstrap, rules)
         elif isinstance(config, LegacyConsumerConfig):

@@ -10,7 +10,12 @@ fields without effect say why (``no_effect``), and a test proves that each other
 """
 
 from kafkasim.model.config.base import MAX_INT, MAX_LONG, Config, ConfigError, long, setting
-from kafkasim.model.config.clients import ClientConfig, ConsumerConfig, ProducerConfig
+from kafkasim.model.config.clients import (
+    ClientConfig,
+    ConsumerConfig,
+    ProducerConfig,
+    ShareConsumerConfig,
+)
 from kafkasim.model.config.legacy import LegacyConsumerConfig
 from kafkasim.model.config.servers import BrokerConfig, TopicConfig
 from kafkasim.model.config.share_groups import ShareGroupSettings
@@ -25,6 +30,7 @@ __all__ = [
     "ConsumerConfig",
     "LegacyConsumerConfig",
     "ProducerConfig",
+    "ShareConsumerConfig",
     "ShareGroupSettings",
     "TopicConfig",
     "long",

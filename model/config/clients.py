@@ -179,3 +179,41 @@ class ConsumerConfig(ClientConfig):
             if getattr(self, name) != defaults[name].default:
                 key = name.replace("_", ".")
                 raise ConfigError(key, "cannot be set when group.protocol=consumer")
+
+
+@dataclass(frozen=True)
+class ShareConsumerConfig(ConsumerConfig):
+    """The settings of a share consumer (KIP-932).
+
+    The group has the rest: where it begins, its isolation level, and how long a member may hold a
+    record (ShareGroupSettings).
+    """
+
+    share_acknowledgement_mode: str = setting("implicit", allowed=("implicit", "explicit"))
+
+    def validate(self) -> None:
+        """Check that there is a group, and nothing that a share consumer has no use for.
+
+        Kafka refuses these keys whatever their values (ShareConsumerConfig); here a key with its
+        default is no key.
+
+        Raises:
+            ConfigError: group.id is empty, or such a key is set.
+        """
+        if not self.group_id:
+            raise ConfigError("group.id", "a share consumer needs a group")
+        defaults = ConsumerConfig.__dataclass_fields__
+        for name in (
+            "auto_offset_reset",
+            "enable_auto_commit",
+            "group_instance_id",
+            "isolation_level",
+            "partition_assignment_strategy",
+            "session_timeout_ms",
+            "heartbeat_interval_ms",
+            "group_protocol",
+            "group_remote_assignor",
+        ):
+            if getattr(self, name) != defaults[name].default:
+                key = name.replace("_", ".")
+                raise ConfigError(key, "cannot be set of a share consumer")

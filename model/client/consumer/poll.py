@@ -95,12 +95,13 @@ class Poll:
         """Have the next pass end the poll() with an error, in this poll() or in the next."""
         self._error = error
 
-    def end_with_event(
-        self, kind: str, partitions: tuple[TopicPartition, ...], then: Callable[[int], None]
-    ) -> None:
-        """End the poll() with an event; ``then(now)`` runs when the application continues."""
+    def end_with_event(self, kind: str, what: Any, then: Callable[[int], None]) -> None:
+        """End the poll() with an event; ``then(now)`` runs when the application continues.
+
+        ``what``: the partitions of a rebalance, or the results of acknowledgements.
+        """
         self._then = then
-        self._end((kind, partitions), None)
+        self._end((kind, what), None)
 
     def end_with_error(self, error: KafkaError) -> None:
         """End the poll() with an error."""

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from kafkasim.model.client.consumer.poll import Poll
     from kafkasim.model.client.consumer.subscription import SubscriptionState
     from kafkasim.model.config import ConsumerConfig
+    from kafkasim.model.messages.base import Message
 
 FENCED = (Errors.FENCED_MEMBER_EPOCH, Errors.UNKNOWN_MEMBER_ID)
 MOVED = (Errors.NOT_COORDINATOR, Errors.COORDINATOR_NOT_AVAILABLE)
@@ -49,7 +50,9 @@ class HeartbeatingMember(Protocol):
 
 
 class HeartbeatManager:
-    """Sends the heartbeats of one member."""
+    """Sends the heartbeats of one member; a share group's has messages of its own."""
+
+    response_type: type = ConsumerGroupHeartbeatResponse
 
     def __init__(
         self,
@@ -137,7 +140,7 @@ class HeartbeatManager:
 
         channel.send(request, now, on_response)
 
-    def _request(self) -> ConsumerGroupHeartbeatRequest:
+    def _request(self) -> Message:
         """Return a heartbeat with what has changed (HeartbeatState.buildRequestData)."""
         config, sent = self._config, self._sent
         everything = self._member.state is MemberState.JOINING
@@ -176,7 +179,7 @@ class HeartbeatManager:
     # Responses.
 
     def _on_response(self, response: Any, now: int) -> None:
-        if not isinstance(response, ConsumerGroupHeartbeatResponse):
+        if not self._is_answer(response):
             self._fail(now)
             self._lookup.mark_unknown(now)
         elif response.error is Errors.NONE:
@@ -191,6 +194,9 @@ class HeartbeatManager:
             self._fail(now)
             self._on_error(response.error, now)
         self._member.on_heartbeat_failure(now)
+
+    def _is_answer(self, response: Any) -> bool:
+        return isinstance(response, self.response_type)
 
     def _on_error(self, error: Errors, now: int) -> None:
         if error in MOVED:

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kafkasim.model.client.consumer.group.commits import RETRIED, REVOKING
 from kafkasim.model.client.consumer.modern.member_state import (
@@ -41,11 +41,10 @@ from kafkasim.model.messages import (
 from kafkasim.model.records import TopicPartition
 
 if TYPE_CHECKING:
-    from kafkasim.model.client.consumer.group.commits import OffsetCommits
+    from kafkasim.model.client.consumer.group.commits import Offsets
     from kafkasim.model.client.consumer.modern.epoch_membership import EpochMembership
-    from kafkasim.model.client.consumer.offset_fetcher import OffsetFetcher
     from kafkasim.model.client.consumer.poll import Poll
-    from kafkasim.model.client.consumer.subscription import SubscriptionState
+    from kafkasim.model.client.consumer.subscription import SubscriptionState, TopicPartitionState
     from kafkasim.model.client.net.metadata import Metadata
     from kafkasim.model.config import ConsumerConfig
 
@@ -53,6 +52,36 @@ Partitions = tuple[TopicPartition, ...]
 Then = Callable[[int], None]
 Event = tuple[str, Partitions, Then]
 """revoked, lost or assigned; the partitions; what follows when the application has handled it."""
+
+
+class Commits(Protocol):
+    """The commits of what the member consumed."""
+
+    @property
+    def auto(self) -> bool:
+        """Whether auto-commit is on."""
+        ...
+
+    def commit(
+        self,
+        offsets: Offsets,
+        reason: str,
+        timeout_us: int,
+        now: int,
+        done: Callable[[Errors, int], None],
+    ) -> None:
+        """Commit, then call ``done(error, now)``."""
+        ...
+
+    def on_assigned(self, now: int) -> None:
+        """Take note of a new assignment."""
+        ...
+
+
+class Positions(Protocol):
+    """Hears where the member's positions come from."""
+
+    def positioned(self, state: TopicPartitionState, source: str) -> None: ...
 
 
 class ConsumerMembershipManager:
@@ -64,8 +93,8 @@ class ConsumerMembershipManager:
         metadata: Metadata,
         subscription: SubscriptionState,
         membership: EpochMembership,
-        commits: OffsetCommits,
-        offset_fetcher: OffsetFetcher,
+        commits: Commits,
+        offset_fetcher: Positions,
         poll: Poll,
     ) -> None:
         self.state = MemberState.UNSUBSCRIBED
@@ -299,14 +328,14 @@ class ConsumerMembershipManager:
         self._subscription.assign(wanted)
         epoch, names = self._membership.generation_id, tuple([str(tp) for tp in added])
         group_id, member_id = self._config.group_id, self._membership.member_id
-        self._process.out.append(ConsumerAssigned(group_id, member_id, epoch, names))
+        self.tell(ConsumerAssigned(group_id, member_id, epoch, names))
 
         def taken(at: int) -> None:
             if not self._aborted():
                 self._reconciling = False
                 self._commits.on_assigned(at)
                 took_us = at - self._started_us
-                self._process.out.append(Rebalanced(group_id, member_id, epoch, took_us))
+                self.tell(Rebalanced(group_id, member_id, epoch, took_us))
                 self._acknowledge(resolved, at)
 
         self.events.append(("assigned", added, taken))
@@ -367,7 +396,7 @@ class ConsumerMembershipManager:
         names = tuple([str(tp) for tp in gone])
         group_id, member_id = self._config.group_id, self._membership.member_id
         epoch = self._membership.generation_id
-        self._process.out.append(ConsumerRevoked(group_id, member_id, epoch, names, lost))
+        self.tell(ConsumerRevoked(group_id, member_id, epoch, names, lost))
 
     # States.
 
@@ -389,6 +418,10 @@ class ConsumerMembershipManager:
         if left is not None:
             left(now)
         return left is not None
+
+    def tell(self, fact: Any) -> None:
+        """Record what the member owns from now on, or no more."""
+        self._process.out.append(fact)
 
     def _to(self, state: MemberState) -> None:
         assert state is self.state or self.state in PREDECESSORS[state], (self.state, state)
