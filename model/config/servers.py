@@ -30,7 +30,6 @@ IBP_VERSIONS = (
     "2.4", "2.5", "2.6", "2.7", "2.8", "3.0", "3.1", "3.2", "3.3", "3.4", "3.5", "3.6", "3.7",
     "3.8", "3.9",
 )  # fmt: skip
-_NO_LEADER = "no leader serves share fetches yet"
 _THROTTLED = re.compile(r"([0-9]+:[0-9]+)?")
 
 
@@ -211,11 +210,11 @@ class BrokerConfig(Config):
     group_share_max_heartbeat_interval_ms: int = setting(15000, 1)
     group_share_max_size: int = setting(200, 1, 1000)  # members of a group
     group_share_assignors: str = setting("simple", allowed=("simple",), no_effect="the only one")
-    group_share_delivery_count_limit: int = setting(5, 2, 10, no_effect=_NO_LEADER)  # then archived
+    group_share_delivery_count_limit: int = setting(5, 2, 10)  # then archived
     group_share_record_lock_duration_ms: int = setting(30000, 1000, 3600000)  # then released
     group_share_min_record_lock_duration_ms: int = setting(15000, 1000, 30000)
     group_share_max_record_lock_duration_ms: int = setting(60000, 30000, 3600000)
-    group_share_partition_max_record_locks: int = setting(2000, 100, 10000, no_effect=_NO_LEADER)
+    group_share_partition_max_record_locks: int = setting(2000, 100, 10000)
     group_share_max_share_sessions: int = setting(2000, 1)  # of a broker
     # The state of share groups
     share_coordinator_state_topic_num_partitions: int = setting(50, 1)

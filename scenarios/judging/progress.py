@@ -187,6 +187,10 @@ class Progress:
                     )
         return missing
 
+    def exposed_of(self, topic_ids: list[str]) -> dict[PartitionKey, int]:
+        """Return the high watermarks of the partitions of some topics."""
+        return {key: offset for key, (_, offset) in self.exposed.items() if key[0] in topic_ids}
+
     def open_transactions(self, first_open: Callable[[PartitionKey, int, int], int]) -> list[str]:
         """Return the partitions whose last stable offset a transaction holds back.
 

@@ -77,7 +77,8 @@ def node_names(scenario: Scenario) -> list[str]:
         last = cluster.controllers + cluster.standby_controllers
         names += [f"controller-{i}" for i in range(cluster.combined + 1, last + 1)]
     producers = sum(w.count for w in scenario.workload if w.kind == "producer")
-    consumers = sum(w.count for w in scenario.workload if w.kind == "consumer-group")
+    members = ("consumer-group", "share-group")
+    consumers = sum(w.count for w in scenario.workload if w.kind in members)
     names += [f"producer-{i}" for i in range(1, producers + 1)]
     names += [f"consumer-{i}" for i in range(1, consumers + 1)]
     processors = sum(w.count for w in scenario.workload if w.kind == "processor")

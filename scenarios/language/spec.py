@@ -31,6 +31,7 @@ from kafkasim.scenarios.language.tables import (
     ProcessorTable,
     ProducerTable,
     Scenario,
+    ShareGroupTable,
     SweepTable,
     TopicTable,
     TwinTable,
@@ -205,6 +206,7 @@ _WORKLOADS: dict[Any, Any] = {
     "producer": ProducerTable,
     "consumer-group": ConsumerGroupTable,
     "processor": ProcessorTable,
+    "share-group": ShareGroupTable,
 }
 _TABLES = (
     ClusterTable, TopicTable, FaultTable, OperationTable, ExpectTable, TwinTable, WhenTable,

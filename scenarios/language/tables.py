@@ -226,6 +226,39 @@ class ConsumerGroupTable(Table):
     app_digest: str | None = None  # of the file, in the manifest of a run
 
 
+class ShareGroupTable(Table):
+    """``count`` members of the share group ``group`` (KIP-932), each on a host of its own.
+
+    Several members read one partition, and each record is acknowledged by itself. Without
+    ``topics`` they subscribe to the scenario's first topic. ``processing`` is the time a record
+    takes. ``acknowledge`` is share.acknowledgement.mode. The acknowledgements go with the next
+    poll(), or by ``commit`` sync or async after processing. An explicit application releases the
+    record ``poison-record`` of producer-1 (from 0) whenever it gets it, or rejects it
+    (``on-poison``); and it draws ``release-share`` and ``reject-share`` of all records to release
+    and to reject. The first member stays away from poll() for ``stuck-for`` once ``stuck-at`` has
+    passed, records in hand. ``group-config`` are the group's own settings, as an operator sets
+    them before the members start.
+    """
+
+    kind: Literal["share-group"]
+    group: str = "share-group"
+    count: int = Field(1, ge=1, le=1000)
+    topics: list[str] = []
+    processing: DurationSpan = Span(0, 0)
+    acknowledge: Literal["implicit", "explicit"] = "implicit"
+    commit: Literal["poll", "sync", "async"] = "poll"
+    poison_record: int | None = Field(None, ge=0)
+    on_poison: Literal["release", "reject"] = "release"
+    release_share: float = Field(0.0, ge=0, le=1)
+    reject_share: float = Field(0.0, ge=0, le=1)
+    stuck_at: Duration | None = None
+    stuck_for: Duration | None = None
+    rack: str | None = None
+    start: Duration = 0
+    config: Properties = {}
+    group_config: Properties = {}
+
+
 class WhenTable(Table):
     """A condition: the ``count``-th fact of kind ``fact`` whose fields equal ``fields``.
 
@@ -395,7 +428,10 @@ class Scenario(Table):
     cluster: ClusterTable = Field(default_factory=lambda: ClusterTable.model_validate({}))
     topics: list[TopicTable] = []
     workload: list[
-        Annotated[ProducerTable | ConsumerGroupTable | ProcessorTable, Field(discriminator="kind")]
+        Annotated[
+            ProducerTable | ConsumerGroupTable | ProcessorTable | ShareGroupTable,
+            Field(discriminator="kind"),
+        ]
     ] = []
     faults: list[FaultTable] = []
     operations: list[OperationTable] = []

@@ -9,6 +9,8 @@ from kafkasim.model.config import (
     ConsumerConfig,
     LegacyConsumerConfig,
     ProducerConfig,
+    ShareConsumerConfig,
+    ShareGroupSettings,
 )
 from kafkasim.model.records import BATCH_OVERHEAD
 from kafkasim.scenarios.language.tables import (
@@ -16,6 +18,7 @@ from kafkasim.scenarios.language.tables import (
     ProcessorTable,
     ProducerTable,
     Scenario,
+    ShareGroupTable,
 )
 
 SILENT = ("power-loss", "rack-loss", "half-open", "nemesis")
@@ -46,8 +49,9 @@ def limit_us(scenario: Scenario) -> int:
     replica.lag.time.max.ms, delivery.timeout.ms, metadata.max.age.ms and max.block.ms of producers,
     transaction.timeout.ms with the period in which coordinators look for old ones, consumers'
     session.timeout.ms and metadata.max.age.ms, the session, the attempts at a rebalance and
-    socket.timeout.ms of old ones; max.poll.interval.ms where a member or a coordinator gets stuck;
-    and how long the largest requests of producers with quotas are throttled.
+    socket.timeout.ms of old ones, the session of a share group and the locks of all deliveries;
+    max.poll.interval.ms where a member or a coordinator gets stuck; and how long the largest
+    requests of producers with quotas are throttled.
     """
     broker = BrokerConfig.from_properties(scenario.cluster.config)
     silent = any(fault.kind in SILENT for fault in scenario.faults)
@@ -55,6 +59,9 @@ def limit_us(scenario: Scenario) -> int:
     session = broker.zookeeper_session_timeout_ms if zookeeper else broker.broker_session_timeout_ms
     longest = [session, broker.replica_lag_time_max_ms * 3 // 2, _throttled_ms(scenario)]
     for workload in scenario.workload:
+        if workload.kind == "share-group":
+            longest += _share_group_ms(workload, broker)
+            continue
         if workload.kind != "consumer-group":
             writes = workload.config
             if workload.kind == "processor":
@@ -89,9 +96,9 @@ def reading_us(scenario: Scenario, unread: Mapping[str, int]) -> int:
     return max(times, default=0) + _throttled_reads_us(scenario, unread, batch_bytes)
 
 
-def _largest(table: ConsumerGroupTable | ProcessorTable | ProducerTable) -> int:
+def _largest(table: ConsumerGroupTable | ProcessorTable | ProducerTable | ShareGroupTable) -> int:
     """Return the size of the records that a workload writes, with the texts as they are given."""
-    if table.kind == "consumer-group":
+    if table.kind == "consumer-group" or table.kind == "share-group":
         return 0
     if table.kind == "processor":
         return table.value_size
@@ -99,10 +106,12 @@ def _largest(table: ConsumerGroupTable | ProcessorTable | ProducerTable) -> int:
     return table.value_size + sum([len(text.encode()) for text in texts])
 
 
-def _reads_us(table: ConsumerGroupTable | ProcessorTable, unread: int, batch_bytes: int) -> int:
+def _reads_us(
+    table: ConsumerGroupTable | ProcessorTable | ShareGroupTable, unread: int, batch_bytes: int
+) -> int:
     """Return how long one member may take to read ``unread`` records, a batch each."""
     most = 1
-    if table.kind == "processor" or table.protocol == "coordinator":
+    if table.kind != "consumer-group" or table.protocol == "coordinator":
         config = ConsumerConfig.from_properties(table.config)
         fetched = min(config.max_partition_fetch_bytes, config.fetch_max_bytes) // batch_bytes
         most = max(1, min(config.max_poll_records, fetched))
@@ -129,7 +138,7 @@ def _throttled_ms(scenario: Scenario) -> int:
     configs = [
         each.producer_config if each.kind == "processor" else each.config
         for each in scenario.workload
-        if each.kind != "consumer-group"
+        if each.kind not in ("consumer-group", "share-group")
     ]
     sizes = [int(str(each.get("batch.size", ProducerConfig.batch_size))) for each in configs]
     size = max(sizes, default=0)
@@ -143,6 +152,23 @@ def _throttled_reads_us(scenario: Scenario, unread: Mapping[str, int], batch_byt
     if not rate or not batches:
         return 0
     return QUOTA_WINDOW_MS * 1000 + int(batches * batch_bytes / rate * 1_000_000)
+
+
+def _share_group_ms(table: ShareGroupTable, broker: BrokerConfig) -> list[int]:
+    """Return how long a member may be missed, and a record be held by one that is gone.
+
+    A record that nobody can process comes again until its deliveries are used up.
+    """
+    config = ShareConsumerConfig.from_properties({"group.id": table.group, **table.config})
+    own = ShareGroupSettings.from_properties(table.group_config)
+    lock_ms = own.share_record_lock_duration_ms
+    if lock_ms <= 0:
+        lock_ms = broker.group_share_record_lock_duration_ms
+    session_ms = own.share_session_timeout_ms
+    if session_ms <= 0:
+        session_ms = broker.group_share_session_timeout_ms
+    rounds = broker.group_share_delivery_count_limit
+    return [session_ms, rounds * lock_ms, config.metadata_max_age_ms]
 
 
 def _old_consumer_ms(properties: Mapping[str, object]) -> int:

@@ -94,6 +94,10 @@ ANOMALIES: tuple[str, ...] = (
     "audit-surplus",
     "lost-result",
     "duplicate-result",
+    "accepted-again",
+    "held-twice",
+    "over-delivered",
+    "share-skipped",
 )
 """What ``permits`` may allow: Jepsen's names for what goes wrong in delivery, and ours."""
 
@@ -150,6 +154,11 @@ OBSERVATIONS: Mapping[str, str] = {
     "lagging": "a poll left a group 200 records or more behind the high watermark of a partition",
     "caught-up": "a group that was lagging in a partition has read to its high watermark",
     "overtaken": "a position was reset because retention had deleted the records there",
+    "share-lock-expired": "a member of a share group held records for too long",
+    "share-released": "records came back because a share session ended",
+    "share-archived": "a record of a share group was archived; detail: rejected, deliveries",
+    "share-redelivered": "a leader handed a record of a share group out again",
+    "share-leader-changed": "another leader took over what a share group has done in a partition",
     "throttled": "a broker asked a client above its quota to wait; detail: its client id",
     "slow-acks": "a second or more passed from a batch's creation to its acknowledgement; detail:"
     " the producer",

@@ -17,6 +17,7 @@ from kafkasim.model.config import (
     ConsumerConfig,
     LegacyConsumerConfig,
     ProducerConfig,
+    ShareConsumerConfig,
 )
 from kafkasim.model.storage.files import Files
 from kafkasim.scenarios.applications.loading import UserApplication
@@ -27,6 +28,7 @@ from kafkasim.scenarios.language.tables import (
     ProcessorTable,
     ProducerTable,
     Scenario,
+    ShareGroupTable,
 )
 from kafkasim.scenarios.running.node_settings import told
 from kafkasim.scenarios.running.outside.auditing import (
@@ -34,6 +36,8 @@ from kafkasim.scenarios.running.outside.auditing import (
     AuditingApplication,
 )
 from kafkasim.scenarios.running.outside.storing import StoringApplication
+from kafkasim.scenarios.running.sharing.consuming import ShareConsumerApplication
+from kafkasim.scenarios.running.sharing.settings import share_defaults
 from kafkasim.scenarios.running.transactional.processing import ProcessorApplication
 from kafkasim.scenarios.running.transactional.producing import TransactionalProducerApplication
 from kafkasim.scenarios.running.workloads import ConsumerApplication, Control, ProducerApplication
@@ -113,6 +117,9 @@ class ClientHosts:
                 elif workload.kind == "processor":
                     processors += 1
                     self._add_processor(processors, workload, index + 1)
+                elif workload.kind == "share-group":
+                    consumers += 1
+                    self._add_share_consumer(consumers, workload, is_first=index == 0)
                 else:
                     consumers += 1
                     self._add_consumer(consumers, workload, is_first=index == 0)
@@ -195,6 +202,28 @@ class ClientHosts:
             configs["producer"] = producer_config(self._scenario, {}, node)
         self._add(node, table, configs, application)
 
+    def _add_share_consumer(self, number: int, table: ShareGroupTable, *, is_first: bool) -> None:
+        node = f"consumer-{number}"
+        self.members.setdefault(table.group, []).append(node)
+        if table.stuck_at is not None and is_first:
+            self.control.stuck[node] = (table.stuck_at, table.stuck_for or STUCK_FOR_US)
+        application = ShareConsumerApplication(
+            node=node,
+            table=table,
+            topics=_named_topics(table, self._scenario),
+            control=self.control,
+            rng=self._world.streams.stream(node, "application"),
+        )
+        properties = {
+            **share_defaults(self._scenario.cluster.kafka_version),
+            "group.id": table.group,
+            "client.id": node,
+            "share.acknowledgement.mode": table.acknowledge,
+            **table.config,
+        }
+        config = ShareConsumerConfig.from_properties(properties)
+        self._add(node, table, {"consumer": config}, application)
+
     def _consumer_config(self, node: str, table: ConsumerGroupTable) -> Config:
         properties = {"group.id": table.group, "client.id": node, **table.config}
         if table.protocol == "zookeeper":
@@ -232,7 +261,7 @@ class ClientHosts:
     def _add(
         self,
         node: str,
-        table: ProducerTable | ConsumerGroupTable | ProcessorTable,
+        table: ProducerTable | ConsumerGroupTable | ProcessorTable | ShareGroupTable,
         configs: Mapping[str, Config],
         application: Application,
     ) -> None:
@@ -285,13 +314,15 @@ def produced_topic(table: ProducerTable, scenario: Scenario) -> str:
 
 
 def _named_topics(
-    table: ConsumerGroupTable | ProcessorTable, scenario: Scenario
+    table: ConsumerGroupTable | ProcessorTable | ShareGroupTable, scenario: Scenario
 ) -> tuple[str, ...]:
     return tuple(table.topics or [scenario.topics[0].name])
 
 
 def subscribed_topics(
-    table: ConsumerGroupTable | ProcessorTable, scenario: Scenario, known: Iterable[str]
+    table: ConsumerGroupTable | ProcessorTable | ShareGroupTable,
+    scenario: Scenario,
+    known: Iterable[str],
 ) -> list[str]:
     """Return the topics that a workload reads; ``known`` are all topics, for its pattern."""
     pattern = None

@@ -38,6 +38,7 @@ from kafkasim.scenarios.judging.readers.outside.results import StoredResults
 from kafkasim.scenarios.judging.readers.overtaken import LostToRetention
 from kafkasim.scenarios.judging.readers.passed import Readers
 from kafkasim.scenarios.judging.readers.resets import NeedlessResets
+from kafkasim.scenarios.judging.shares.judge import Shares
 from kafkasim.scenarios.judging.source import Waits
 from kafkasim.scenarios.judging.transactions.judge import Transactions
 from kafkasim.scenarios.judging.transactions.liveness.controllers.leaderless import Leaderless
@@ -52,11 +53,13 @@ from kafkasim.scenarios.judging.transactions.liveness.under_way import UnderWay
 from kafkasim.scenarios.judging.verdict import Evidence, Result, judge
 from kafkasim.scenarios.language.tables import Scenario
 from kafkasim.scenarios.language.time_limits import limit_us, reading_us
-from kafkasim.scenarios.running.client_hosts import produced_topic, subscribed_topics
+from kafkasim.scenarios.running.client_hosts import subscribed_topics
 from kafkasim.scenarios.running.cluster import Cluster
 from kafkasim.scenarios.running.fault_schedule import FaultSchedule
 from kafkasim.scenarios.running.node_settings import properties_text
+from kafkasim.scenarios.running.outside.groups import audited, own_groups, storing_groups
 from kafkasim.scenarios.running.outside.storing import final_results
+from kafkasim.scenarios.running.sharing.settings import delivery_limit, group_settings
 from kafkasim.scenarios.variants.compose import compose
 from kafkasim.sim.apps.client_port import ClientPort
 from kafkasim.sim.trace.recording import Trace
@@ -104,17 +107,20 @@ class ScenarioRun:
         readers = Readers(self.trace)
         self.retention = LostToRetention(self.trace, readers, self.delivery, self.observer.note)
         self.results = StoredResults(
-            self.trace, self.delivery.holes, self.invariants.losses, _storing_groups(scenario)
+            self.trace, self.delivery.holes, self.invariants.losses, storing_groups(scenario)
         )
         self.resets = NeedlessResets(
-            self.trace, readers, self.invariants.losses, _own_groups(scenario)
+            self.trace, readers, self.invariants.losses, own_groups(scenario)
         )
         self.commits = CommitOrder(self.trace, readers)
         self.redeliveries = Redeliveries(self.trace, readers)
         self.idempotence = Idempotence(self.trace, self.delivery.holes)
         self.key_order = KeyOrder(self.trace, self.delivery.holes)
         self.deletions = MissedDeletions(self.trace, self.delivery.holes, self.observer.note)
-        self.audit = Audit(self.trace, self.invariants.losses, _audited(scenario))
+        self.audit = Audit(self.trace, self.invariants.losses, audited(scenario))
+        self.shares = Shares(
+            self.trace, self.invariants.losses, delivery_limit(scenario), self.observer.note
+        )
         self.trace.subscribe(facts.ApplicationFailed, self._on_application_failed)
         self.missing: list[str] = []
         self.stall_excuse = ""  # why Kafka would not reach what is missing either
@@ -172,6 +178,9 @@ class ScenarioRun:
         await port.call(
             "admin.create_topics" if zookeeper else "admin.create_topics_at_once", wanted
         )
+        resources = group_settings(self.scenario)
+        if resources:
+            await port.call("admin.incremental_alter_configs", resources)
 
     def _has_topics(self, names: list[str]) -> bool:
         return self.progress.has_partitions(names) and not self.progress.missing_partitions()
@@ -230,6 +239,10 @@ class ScenarioRun:
                     continue
                 names = subscribed_topics(workload, self.scenario, list(control.topic_ids))
                 topic_ids = [control.topic_ids[name] for name in names]
+                if workload.kind == "share-group":
+                    exposed = self.progress.exposed_of(topic_ids)
+                    lacking += self.shares.lag(workload.group, exposed, self.progress.name)
+                    continue
                 lacking += self.progress.lag(workload.group, topic_ids)
                 if workload.kind == "consumer-group" and workload.protocol == "zookeeper":
                     owned = [each for name in names for each in self.progress.names_of(name)]
@@ -358,7 +371,7 @@ class ScenarioRun:
         judges = (
             self.delivery, self.transactions, self.retention, self.results, self.resets,
             self.commits, self.redeliveries, self.idempotence, self.key_order, self.audit,
-            self.deletions,
+            self.deletions, self.shares,
         )  # fmt: skip
         return [anomaly for judge in judges for anomaly in judge.finish()]
 
@@ -397,34 +410,6 @@ class ScenarioRun:
             "delivery": [asdict(anomaly) for anomaly in result.delivery],
             "spec": self.scenario.model_dump(mode="json", by_alias=True),
         }
-
-
-def _own_groups(scenario: Scenario) -> list[str]:
-    """Return the groups whose members are a user's application."""
-    return [
-        workload.group
-        for workload in scenario.workload
-        if workload.kind == "consumer-group" and workload.app is not None
-    ]
-
-
-def _storing_groups(scenario: Scenario) -> list[str]:
-    """Return the groups whose members may keep results on their own disks."""
-    kept = [
-        workload.group
-        for workload in scenario.workload
-        if workload.kind == "consumer-group" and (workload.store or workload.audit)
-    ]
-    return [*kept, *_own_groups(scenario)]
-
-
-def _audited(scenario: Scenario) -> tuple[str, ...]:
-    """Return the topics of which producers publish how many records they have sent."""
-    return tuple(
-        produced_topic(workload, scenario)
-        for workload in scenario.workload
-        if workload.kind == "producer" and workload.audit is not None
-    )
 
 
 def run(

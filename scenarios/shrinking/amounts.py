@@ -50,7 +50,7 @@ def amounts(data: Data) -> dict[str, int]:
     found["zookeepers" if zookeeper else "controllers"] = (
         cluster.zookeepers if zookeeper else cluster.controllers
     )
-    for kind in ("producer", "consumer-group", "processor"):
+    for kind in ("producer", "consumer-group", "processor", "share-group"):
         found[f"clients ({kind})"] = sum(w.count for w in scenario.workload if w.kind == kind)
     found["duration"] = scenario.duration
     found["other keys"] = _leaves(as_data(scenario))

@@ -16,6 +16,7 @@ from kafkasim.model.raft.rules import RaftRules
 from kafkasim.model.replication.rules import ReplicationRules
 from kafkasim.model.storage.rules import StorageRules
 from kafkasim.model.transaction.rules import TransactionRules
+from kafkasim.scenarios.variants.bugs.share.answers import SHARES
 from kafkasim.scenarios.variants.harm import HARM
 from kafkasim.scenarios.variants.variant import Variant
 
@@ -332,4 +333,5 @@ MUTATIONS: tuple[Variant, ...] = (
         "The log cleaner removes a record only for a later one of the same key.",
     ),
     *HARM,
+    *SHARES,
 )  # fmt: skip

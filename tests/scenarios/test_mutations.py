@@ -50,6 +50,7 @@ TWINS = (
     "M23-elr-kept",
     "M28-loads-one-buffer",
     "M70-keys-collide",
+    "M80-share-answers-early",
 )
 """Mutations that the twin of a scenario of the catalogue shows."""
 

@@ -25,7 +25,9 @@ from kafkasim.model.broker.common.coordinators.registry import (
 from kafkasim.model.broker.common.forwarding import ProducerIds
 from kafkasim.model.broker.common.log_dir_failures import SCHEDULER, LogDirFailureHandler
 from kafkasim.model.broker.common.quotas.client_quotas import ClientQuotaManager
+from kafkasim.model.broker.common.share.apis import ShareApis
 from kafkasim.model.broker.common.share.persister import DefaultStatePersister
+from kafkasim.model.broker.common.share.settings import ShareSettings
 from kafkasim.model.broker.common.socket_server import SocketServer
 from kafkasim.model.broker.common.statistics import RequestStatistics
 from kafkasim.model.broker.common.transactions.add_partitions import AddPartitionsToTxnManager
@@ -34,6 +36,7 @@ from kafkasim.model.effects import Exit
 from kafkasim.model.group.coordinator import GROUP_REQUESTS, POOL, GroupCoordinator
 from kafkasim.model.records import TRANSACTION_STATE_TOPIC, TopicPartition
 from kafkasim.model.replication.manager import ReplicaManager
+from kafkasim.model.replication.share.manager import SharePartitionManager
 from kafkasim.model.share.coordinator import POOL as SHARE_POOL
 from kafkasim.model.share.coordinator import SHARE_STATE_REQUESTS, ShareCoordinator
 from kafkasim.model.transaction.coordinator import TransactionCoordinator
@@ -46,6 +49,7 @@ if TYPE_CHECKING:
     from kafkasim.model.controller.common.image import MetadataImage
     from kafkasim.model.group.rules import GroupRules
     from kafkasim.model.replication.ports import BrokerProcess
+    from kafkasim.model.replication.share.rules import ShareRules
     from kafkasim.model.storage.directories import LogDirectory
     from kafkasim.model.storage.files import DiskError
 
@@ -98,6 +102,7 @@ class KafkaBroker:
         self._coordinate_transactions(rules, log, controller.producer_ids)
         self.add_partitions = self._verify_transactions()
         self._limit_clients()
+        self._lead_shares(rules.share)
         self._serve_requests(controller, rules.group.has_share_groups())
         self.failures = LogDirFailureHandler(process.out, self.replicas, metadata_log, announce)
 
@@ -119,6 +124,7 @@ class KafkaBroker:
         if share_groups:
             serve = self.share_coordinator.on_request
             self.apis.add_handlers(dict.fromkeys(SHARE_STATE_REQUESTS, serve))
+            self.apis.add_handlers(self._share_apis().handlers)
         self.socket_server = SocketServer(out, incarnation, self.apis, self.lane_of)
 
     def _verify_transactions(self) -> AddPartitionsToTxnManager:
@@ -153,6 +159,30 @@ class KafkaBroker:
         """Let the coordinators forget the share partitions of deleted topics."""
         self.coordinator.on_topics_deleted(topic_ids)
         self.share_coordinator.on_topics_deleted(topic_ids)
+
+    def _lead_shares(self, rules: ShareRules) -> None:
+        """Build what hands out the records of share groups (KIP-932)."""
+        replicas = self.replicas
+        self.shares = SharePartitionManager(
+            self.process,
+            ShareSettings(self.config, self.image),
+            rules,
+            self.persister,
+            replicas.hosted,
+            replicas.reader,
+            replicas.offsets,
+            replicas.purgatory,
+        )
+
+    def _share_apis(self) -> ShareApis:
+        image = self.image
+        return ShareApis(
+            self.process,
+            self.shares,
+            self.replicas.hosted,
+            lambda: image.share_version > 0,
+            self.apis.respond,
+        )
 
     def _coordinate_transactions(
         self,
@@ -265,4 +295,8 @@ class KafkaBroker:
 
     def ground_truth(self) -> list[Any]:
         """Return the final state of replicas and committed offsets, as facts."""
-        return [*self.replicas.ground_truth(), *self.coordinator.ground_truth()]
+        return [
+            *self.replicas.ground_truth(),
+            *self.coordinator.ground_truth(),
+            *self.shares.ground_truth(),
+        ]

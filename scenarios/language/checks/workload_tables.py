@@ -6,13 +6,21 @@ import re
 from string import Formatter
 from typing import Any
 
-from kafkasim.model.config import ConsumerConfig, LegacyConsumerConfig, ProducerConfig
+from kafkasim.model.config import (
+    ConsumerConfig,
+    LegacyConsumerConfig,
+    ProducerConfig,
+    ShareConsumerConfig,
+    ShareGroupSettings,
+)
 from kafkasim.scenarios.language.checks.allowed import check_properties, some
 from kafkasim.scenarios.language.tables import (
+    ClusterTable,
     ConsumerGroupTable,
     ProcessorTable,
     ProducerTable,
     Scenario,
+    ShareGroupTable,
 )
 
 PLACES = ("key", "number", "producer")
@@ -39,6 +47,9 @@ def check_workloads(scenario: Scenario) -> None:
             key = f"{place}.topic"
             _check_producer(place, workload)
             _check_audit(place, workload, topics)
+        elif workload.kind == "share-group":
+            named, key = workload.topics, f"{place}.topics"
+            _check_share_group(place, workload, scenario.cluster)
         else:
             named, key = workload.topics, f"{place}.topics"
             old = workload.kind == "consumer-group" and workload.protocol == "zookeeper"
@@ -58,6 +69,24 @@ def check_workloads(scenario: Scenario) -> None:
             _check_audit(place, workload, topics)
             if workload.protocol == "zookeeper":
                 _check_old_consumers(place, workload, scenario.cluster.mode)
+
+
+def _check_share_group(place: str, table: ShareGroupTable, cluster: ClusterTable) -> None:
+    if cluster.features.get("share.version") != 1:
+        raise ValueError(f'{place}: share groups need cluster.features = {{ "share.version" = 1 }}')
+    config = {"group.id": table.group, **table.config}
+    if "share.acknowledgement.mode" in table.config:
+        key = "share.acknowledgement.mode"
+        raise ValueError(f"{place}.config.{key}: write acknowledge beside config instead")
+    check_properties(f"{place}.config", ShareConsumerConfig, config)
+    check_properties(f"{place}.group-config", ShareGroupSettings, table.group_config)
+    if table.acknowledge == "implicit":
+        for name in ("poison_record", "release_share", "reject_share"):
+            if getattr(table, name):
+                key = name.replace("_", "-")
+                raise ValueError(f'{place}.{key}: needs acknowledge = "explicit"')
+    if table.release_share + table.reject_share > 1:
+        raise ValueError(f"{place}.reject-share: with release-share it is above 1")
 
 
 def _check_old_consumers(place: str, table: ConsumerGroupTable, mode: str) -> None:

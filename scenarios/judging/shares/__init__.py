@@ -1,0 +1,1 @@
+"""Judges of share groups (KIP-932)."""

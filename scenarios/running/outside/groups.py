@@ -1,0 +1,34 @@
+"""Which groups of a scenario do something outside Kafka, or by an application of the user."""
+
+from __future__ import annotations
+
+from kafkasim.scenarios.language.tables import Scenario
+from kafkasim.scenarios.running.client_hosts import produced_topic
+
+
+def own_groups(scenario: Scenario) -> list[str]:
+    """Return the groups whose members are a user's application."""
+    return [
+        workload.group
+        for workload in scenario.workload
+        if workload.kind == "consumer-group" and workload.app is not None
+    ]
+
+
+def storing_groups(scenario: Scenario) -> list[str]:
+    """Return the groups whose members may keep results on their own disks."""
+    kept = [
+        workload.group
+        for workload in scenario.workload
+        if workload.kind == "consumer-group" and (workload.store or workload.audit)
+    ]
+    return [*kept, *own_groups(scenario)]
+
+
+def audited(scenario: Scenario) -> tuple[str, ...]:
+    """Return the topics of which producers publish how many records they have sent."""
+    return tuple(
+        produced_topic(workload, scenario)
+        for workload in scenario.workload
+        if workload.kind == "producer" and workload.audit is not None
+    )

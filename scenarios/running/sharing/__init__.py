@@ -1,0 +1,1 @@
+"""Members of share groups as applications (KIP-932)."""

@@ -1,0 +1,1 @@
+"""Variants of share groups (KIP-932)."""
