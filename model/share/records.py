@@ -7,6 +7,8 @@ ASCII names.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from kafkasim.model.messages.share import StateBatch
 from kafkasim.model.records import Record, record_size
 from kafkasim.model.values import value
@@ -17,8 +19,7 @@ DEFAULT_LEADER_EPOCH = 0
 """What is answered about a share partition that has no state (PartitionFactory)."""
 
 
-@value
-class SharePartitionKey:
+class SharePartitionKey(NamedTuple):
     """A partition as one share group consumes it."""
 
     group_id: str
