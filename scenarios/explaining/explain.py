@@ -16,6 +16,7 @@ from kafkasim.scenarios.explaining.chain import Chain, Explanation, place_of, to
 from kafkasim.scenarios.explaining.cleaned import chains as cleanings
 from kafkasim.scenarios.explaining.facts import Facts, Key, record
 from kafkasim.scenarios.explaining.loss import exposed_before, loss, missing_member
+from kafkasim.scenarios.explaining.shares.chains import delivery_of_a_record
 from kafkasim.scenarios.explaining.transactions import chains as transactions
 from kafkasim.scenarios.explaining.waiting import waiting
 from kafkasim.scenarios.showing.state import Row
@@ -94,6 +95,10 @@ DELIVERY: Mapping[str, OfFinding] = {
     "needless-epoch": transactions.needless_epoch,
     "lost-output": transactions.lost_output,
     "duplicate-output": transactions.duplicate_output,
+    "accepted-again": delivery_of_a_record,
+    "held-twice": delivery_of_a_record,
+    "over-delivered": delivery_of_a_record,
+    "share-skipped": delivery_of_a_record,
 }
 """Chains that begin at the first occurrence of a delivery anomaly."""
 

@@ -1,0 +1,1 @@
+"""Why a share group was given a record again, or never got it (KIP-932)."""
