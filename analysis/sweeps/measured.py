@@ -90,6 +90,7 @@ PROBABLE = (
     "precommitted-read",
     "torn-transaction", "hanging-transaction", "zombie-producer", "needless-epoch", "lost-output",
     "duplicate-output", "audit-missing", "audit-surplus", "lost-result", "duplicate-result",
+    "accepted-again", "held-twice", "over-delivered", "share-skipped",
     "no-progress", "crash",
 )  # fmt: skip
 """Of what a sweep gives the probability: anomalies, a cluster that does not recover, a crash."""

@@ -142,10 +142,6 @@ LISTED: tuple[tuple[str, str, str, str, str], ...] = (
     ),
     ("3.9.1 4.0.0 4.1.0", "consumer", "valid values", "group.protocol", "in lower case"),
     (
-        EVERY, "producer", "valid values", "partitioner.class",
-        "Kafka takes any class; the model has Kafka's own, an application brings another",
-    ),
-    (
         "2.8.2", "producer", "default", "partitioner.class",
         '2.8 names the class of its default partitioner, which the model has for ""',
     ),
