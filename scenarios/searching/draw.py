@@ -80,7 +80,7 @@ from kafkasim.scenarios.searching.draw_workload import (
 )
 from kafkasim.scenarios.searching.worlds.departures import leave_for_good
 from kafkasim.scenarios.searching.worlds.releases import features_change, newest_release
-from kafkasim.scenarios.searching.worlds.timers import any_timers
+from kafkasim.scenarios.searching.worlds.timers import any_timers, few_records
 from kafkasim.scenarios.searching.worlds.topic_settings import min_isr_changes, unclean_elections
 from kafkasim.scenarios.searching.worlds.voters import voter_changes
 
@@ -137,6 +137,7 @@ def draw(seed: int) -> dict[str, Any]:
 def worlds(seed: int, data: dict[str, Any]) -> None:
     """Put some scenarios into another world."""
     any_timers(random.Random(f"swarm/{seed}/timers"), data, mode_of(seed))
+    few_records(random.Random(f"swarm/{seed}/few-records"), data)
     voter_changes(random.Random(f"swarm/{seed}/voters"), data)
     min_isr_changes(random.Random(f"swarm/{seed}/min-isr"), data)
     unclean_elections(random.Random(f"swarm/{seed}/unclean"), data)

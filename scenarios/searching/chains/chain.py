@@ -94,11 +94,8 @@ def _cluster(focus: Focus, pace: Pace) -> None:
     focus.assign_all_orders(rng.choice((2, 3, 3, 3)), rng.choice((1, 3, 6, 6)))
     if rng.random() < 0.7:  # otherwise the workloads that were drawn
         focus.producers()
-    if pace.minute:  # with few records, so that a minute costs no more than it must
+    if pace.minute:
         focus.config["metadata.max.idle.interval.ms"] = 500
-        for each in focus.data["workload"]:
-            if each["kind"] == "producer":
-                each["rate"] = f"{rng.choice((2, 5, 10))}/s"
 
 
 def _is_unclean(data: dict[str, Any]) -> bool:

@@ -1,4 +1,6 @@
-"""Lag and session times from a tenth of Kafka's defaults to ten times them, in both orders.
+"""How long things take: lag and session times, and how much is sent in a long run.
+
+Lag and session times are drawn from a tenth of Kafka's defaults to ten times them, in both orders.
 
 Whether a replica leaves the ISR because it lags or because its broker is fenced depends on which of
 the two times is shorter. Seeds have short ones, so that both end within a run of seconds; some get
@@ -10,6 +12,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
+from kafkasim.scenarios.language.units import duration_us
 from kafkasim.scenarios.searching.chains.pace import HEARTBEAT_PARTS
 
 SHARE = 0.1
@@ -45,3 +48,20 @@ def any_timers(rng: random.Random, data: dict[str, Any], mode: str) -> None:
             node.get("config", {}).pop("zookeeper.session.timeout.ms", None)
     else:
         config["metadata.max.idle.interval.ms"] = 500
+
+
+LONG_US = 30_000_000
+"""Runs that last longer have few records."""
+
+
+def few_records(rng: random.Random, data: dict[str, Any]) -> None:
+    """Let the producers of a long run send little, up to ten records a second each.
+
+    A processor of small transactions handles some thirty records a second: after a minute of more
+    it would have too much left to handle.
+    """
+    if duration_us(data["duration"]) < LONG_US:
+        return
+    for each in data["workload"]:
+        if each["kind"] == "producer" and "stop" not in each:
+            each["rate"] = f"{rng.choice((2, 5, 10))}/s"
