@@ -8,19 +8,30 @@ from __future__ import annotations
 
 from kafkasim.analysis.checks.base import RESETS_POSITION, about, offending
 
+_PROMISED = """
+    -- Acknowledged commits, without those whose record stands before a tombstone in the
+    -- coordinator's log: an operator deleted the offset while the commit waited for replicas.
+    SELECT commits.* FROM OffsetCommitted AS commits
+    LEFT ANTI JOIN OffsetsDeleted AS deleted
+        ON commits.run = deleted.run AND commits.group = deleted.group
+           AND commits.topic = deleted.topic AND commits.partition = deleted.partition
+           AND deleted.seq < commits.seq AND commits.next_offset >= 0
+           AND struct(commits.coordinator_epoch, commits.next_offset)
+               <= struct(deleted.coordinator_epoch, deleted.next_offset)"""
+
 OFFSET_REGRESSION = offending(
     # A committed offset went backwards (client-caused), or the current coordinator answered an
     # OffsetFetch with less than was acknowledged (server-caused). For a topic that was deleted no
     # offset is the right answer, since its offsets go with it. An operator who deletes an offset
     # takes the promise back.
-    """
+    f"""
     SELECT * FROM (
         SELECT *, last(IF(fetched, NULL, offset), true) OVER earlier AS promised,
                last(IF(fetched, NULL, seq), true) OVER earlier AS promise,
                max(coordinator_epoch) OVER earlier AS known_epoch
         FROM (
             SELECT run, seq, group, topic, partition, offset, coordinator_epoch, false AS fetched
-            FROM OffsetCommitted
+            FROM ({_PROMISED})
             UNION ALL
             SELECT run, seq, group, topic, partition, offset, coordinator_epoch, true
             FROM OffsetFetched
@@ -98,7 +109,7 @@ VANISHED_OFFSET = offending(
     # the group's partition last, in the highest leader epoch, and has neither stopped nor resigned
     # since. The bound is offsets.retention.minutes; an operator may have deleted the offset, or
     # the topic.
-    """
+    f"""
     WITH ended AS (
         SELECT run, max(seq) AS seq, max_by(t_us, seq) AS t_us FROM Phase WHERE phase = 'end'
         GROUP BY run
@@ -118,7 +129,7 @@ VANISHED_OFFSET = offending(
     ), commits AS (
         SELECT run, group, topic, number, max_by(struct(seq, t_us, what), seq) AS last
         FROM (SELECT run, group, topic, partition AS number, seq, t_us, 'committed' AS what
-              FROM OffsetCommitted WHERE coordinator_epoch >= 0
+              FROM ({_PROMISED}) WHERE coordinator_epoch >= 0
               UNION ALL
               SELECT run, group, topic, partition, seq, t_us, 'deleted' FROM OffsetsDeleted)
         GROUP BY run, group, topic, number)

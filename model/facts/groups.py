@@ -132,6 +132,7 @@ class OffsetCommitted:
     generation: int  # −1: a simple consumer
     member_id: str
     coordinator_epoch: int  # the leader epoch of the offsets partition; −1: it is in ZooKeeper
+    next_offset: int = -1  # behind its record, or its marker, in that partition; −1: in ZooKeeper
 
 
 @value
@@ -145,6 +146,7 @@ class OffsetsDeleted:
     topic: str
     partition: int
     coordinator_epoch: int  # the leader epoch of the offsets partition
+    next_offset: int = -1  # behind the tombstone in that partition; −1: unknown
 
 
 @value

@@ -90,12 +90,13 @@ class GroupDeletion:
         """Remove offsets as the Scala coordinator does; ``whole``: the group, too."""
         if whole:
             self._cleanup.end(group, DELETED, now)
-        self._record(shard, group.group_id, gone)
         self._cleanup.clean(shard, group, gone, DELETED, now)
+        self._record(shard, group.group_id, gone)
 
     def _record(self, shard: GroupShard, group_id: str, gone: list[TopicPartition]) -> None:
-        epoch = shard.context.epoch
-        self._out.extend([OffsetsDeleted(group_id, tp.topic, tp.partition, epoch) for tp in gone])
+        epoch, end = shard.context.epoch, shard.context.last_written
+        facts = [OffsetsDeleted(group_id, tp.topic, tp.partition, epoch, end) for tp in gone]
+        self._out.extend(facts)
 
 
 class GroupAdministration:

@@ -86,7 +86,8 @@ class OffsetMetadataManager:
             if group is None and modern is None:  # a simple consumer: its group has offsets only
                 shard.put_classic(ClassicGroup(request.group_id, now_ms))
         answer = OffsetCommitResponse(results)
-        self.runtime.defer(shard.context, self._on_committed, (shard, parked, request, answer), now)
+        argument = (shard, parked, request, answer, shard.context.last_written)
+        self.runtime.defer(shard.context, self._on_committed, argument, now)
 
     def _check(self, group: ClassicGroup | None, request: OffsetCommitRequest) -> Errors:
         """Return why a commit is refused, or NONE."""
@@ -99,11 +100,11 @@ class OffsetMetadataManager:
 
     def _on_committed(
         self,
-        argument: tuple[GroupShard, Parked, OffsetCommitRequest, OffsetCommitResponse],
+        argument: tuple[GroupShard, Parked, OffsetCommitRequest, OffsetCommitResponse, int],
         error: Errors,
         now: int,
     ) -> None:
-        shard, parked, request, answer = argument
+        shard, parked, request, answer, next_offset = argument
         if error is not Errors.NONE:
             self._answer_append_failed(parked, request, error)
             return
@@ -119,6 +120,7 @@ class OffsetMetadataManager:
                         request.generation_id,
                         request.member_id,
                         shard.context.epoch,
+                        next_offset,
                     )
                 )
         self.runtime.respond(parked, answer)

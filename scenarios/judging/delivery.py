@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.group_members import Excuses, lost_group
 from kafkasim.scenarios.judging.invariants.traced import offsets_partition
+from kafkasim.scenarios.judging.readers.deleted_offsets import DeletedOffsets
 from kafkasim.scenarios.judging.readers.legacy.fetched_before import FetchedBefore
 from kafkasim.scenarios.judging.readers.passed import Passed, Place, ProcessedRanges
 from kafkasim.scenarios.judging.source import (
@@ -132,7 +133,8 @@ class Delivery:
         # The highest reset to latest, which skips all below, and the row of the last reset.
         self._reset: dict[tuple[str, PartitionKey], int] = {}
         self._reset_seq: dict[tuple[str, PartitionKey], int] = {}
-        self._committed: dict[Place, tuple[int, int]] = {}  # the last commit, with its row
+        self._committed: dict[Place, tuple[int, facts.OffsetCommitted]] = {}  # the last, its row
+        self._deletions = DeletedOffsets(trace)
         self._passed = Passed()
         self._leaders = final_leaders(trace)
         self._deleted: dict[str, None] = {}
@@ -152,7 +154,6 @@ class Delivery:
             (facts.Polled, self._on_polled),
             (facts.Processed, self._processed.on_processed),
             (facts.OffsetCommitted, self._on_committed),
-            (facts.OffsetsDeleted, self._on_offsets_deleted),
             (facts.LogStart, self._on_log_start),
             (facts.ApplicationFailed, self._on_application_failed),
         ):
@@ -249,16 +250,14 @@ class Delivery:
 
     def _on_committed(self, seq: int, _t: int, _node: str, fact: facts.OffsetCommitted) -> None:
         name = (fact.group, fact.topic, fact.partition)
-        before, since = self._committed.get(name, (-1, -1))
-        self._committed[name] = (fact.offset, seq)
+        since, before = self._committed.get(name, (-1, fact))
+        self._committed[name] = (seq, fact)
         self._passed.add(name, fact.offset, seq)
-        if fact.offset < before:
-            key = (self._topic_id(fact.topic), fact.partition)
-            told = f"group {fact.group} committed {fact.offset} after {before} (client-caused)"
+        cover = self._deletions.cover
+        if fact.offset < before.offset and not (cover(since, before) or cover(seq, fact)):
+            key, last = (self._topic_id(fact.topic), fact.partition), before.offset
+            told = f"group {fact.group} committed {fact.offset} after {last} (client-caused)"
             self._note("offset-regression", key, told, seq, fact.group, promise=since)
-
-    def _on_offsets_deleted(self, _s: int, _t: int, _n: str, fact: facts.OffsetsDeleted) -> None:
-        self._committed.pop((fact.group, fact.topic, fact.partition), None)
 
     def _on_application_failed(
         self, seq: int, _t: int, node: str, fact: facts.ApplicationFailed
@@ -440,7 +439,7 @@ class Delivery:
 
     def _skipped(self, place: Place, key: PartitionKey, low: int, high: int) -> None:
         """Note the records that a commit passed. One that was appended later was not passed."""
-        group, last = place[0], self._committed[place][1]
+        group, last = place[0], self._committed[place][0]
         committed_only = self._holes.was_read_committed(group, key)
         for offset in range(low, high):
             row = self._passed.row(place, offset)

@@ -28,6 +28,7 @@ from kafkasim.scenarios.judging.harm.truth.reverts import Reverts
 from kafkasim.scenarios.judging.harm.truth.standstills import Standstills
 from kafkasim.scenarios.judging.harm.truth.tenures import Tenure
 from kafkasim.scenarios.judging.invariants.traced import TracedCluster
+from kafkasim.scenarios.judging.readers.deleted_offsets import DeletedOffsets, Offset
 from kafkasim.scenarios.judging.source import BrokerLimits
 
 PREPARING, COMPLETING, STABLE = "PreparingRebalance", "CompletingRebalance", "Stable"
@@ -66,7 +67,8 @@ class Groups:
         self._deposed: dict[tuple[int, str], int] = {}
         self._coordinator: dict[int, tuple[int, str]] = {}  # partition -> (leader epoch, node)
         self._resigned: dict[tuple[int, str], bool] = {}  # by partition and node
-        self._committed: dict[tuple[str, str, int], tuple[int, int]] = {}  # -> (row, time)
+        self._committed: dict[Offset, tuple[int, int, facts.OffsetCommitted]] = {}  # -> row, time
+        self._deletions = DeletedOffsets(cluster.trace)
         self._final: dict[tuple[str, str, int], None] = {}
         self._deleted: dict[str, None] = {}
         self._converted: dict[str, int] = {}  # group -> when it last changed its protocol
@@ -85,7 +87,6 @@ class Groups:
         trace.subscribe(facts.TopicCreated, self._on_topic_created)
         trace.subscribe(facts.PartitionChanged, self._on_partition)
         trace.subscribe(facts.OffsetCommitted, self._on_committed)
-        trace.subscribe(facts.OffsetsDeleted, self._on_offsets_deleted)
         trace.subscribe(facts.FinalOffset, self._on_final_offset)
         trace.subscribe(facts.Phase, self._on_phase)
         trace.subscribe(facts.BrokerRegistration, self._on_registration)
@@ -402,10 +403,7 @@ class Groups:
 
     def _on_committed(self, seq: int, t: int, _n: str, fact: facts.OffsetCommitted) -> None:
         if fact.coordinator_epoch >= 0:  # else ZooKeeper has it
-            self._committed[(fact.group, fact.topic, fact.partition)] = (seq, t)
-
-    def _on_offsets_deleted(self, _s: int, _t: int, _n: str, fact: facts.OffsetsDeleted) -> None:
-        self._committed.pop((fact.group, fact.topic, fact.partition), None)
+            self._committed[(fact.group, fact.topic, fact.partition)] = (seq, t, fact)
 
     def _on_final_offset(self, _s: int, _t: int, node: str, fact: facts.FinalOffset) -> None:
         if self._coordinator.get(self._partition(fact.group), (-1, ""))[1] == node:
@@ -422,7 +420,7 @@ class Groups:
     def finish(self) -> None:
         """Judge what the coordinators hold at the end; one that has resigned holds nothing."""
         seq, t = self._end
-        for (group, topic, partition), (since, at) in self._committed.items():
+        for (group, topic, partition), (since, at, commit) in self._committed.items():
             name = f"{topic}-{partition}"
             key = self.cluster.group_key(group)
             place = self._coordinator.get(key[1])
@@ -430,6 +428,7 @@ class Groups:
                 seq < 0
                 or (group, topic, partition) in self._final
                 or topic in self._deleted
+                or self._deletions.cover(since, commit)
                 or place is None
                 or self._resigned[key[1], place[1]]
                 or t - at >= self._limits.retention_us

@@ -153,8 +153,12 @@ def processed(base: int, offset: int) -> tuple[str, Any]:
     return "consumer-1", facts.Processed("g", "m1", T, 0, base, offset)
 
 
-def committed(offset: int, epoch: int = 1) -> tuple[str, Any]:
-    return "broker-1", facts.OffsetCommitted("g", "orders", 0, offset, 1, "m1", epoch)
+def committed(offset: int, epoch: int = 1, end: int = -1) -> tuple[str, Any]:
+    return "broker-1", facts.OffsetCommitted("g", "orders", 0, offset, 1, "m1", epoch, end)
+
+
+def tombstone(end: int = -1) -> tuple[str, Any]:
+    return "broker-1", facts.OffsetsDeleted("g", "orders", 0, 1, end)
 
 
 def fetched(offset: int, epoch: int = 1) -> tuple[str, Any]:

@@ -33,6 +33,7 @@ from tests.analysis.analysis_rows import (
     positioned,
     processed,
     registered,
+    tombstone,
     topic,
     write_fleet,
     zk_write,
@@ -79,7 +80,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-DELETED_OFFSET = ("broker-1", facts.OffsetsDeleted("g", "orders", 0, 1))
+DELETED_OFFSET = tombstone()
 STATIC_JOIN = (
     "broker-1",
     facts.MemberRequest("g", "", "a", "JoinGroup", -1, ("orders",), ("range",), 6000, 10_000),
@@ -141,6 +142,13 @@ CASES: dict[str, tuple[Case, dict[str, int]]] = {
         {}),
     "fetch nothing: an operator deleted it": (
         [topic(), committed(5), DELETED_OFFSET, fetched(-1), committed(2)], {}),
+    "fetch nothing: an operator deleted it while the commit waited for replicas": (
+        [topic(), tombstone(7), committed(5, end=6), fetched(-1), committed(2)], {}),
+    "fetch nothing: the commit stands behind the tombstone": (
+        [topic(), tombstone(7), committed(5, end=8), fetched(-1)], {"offset-regression": 1}),
+    "fetch nothing: the next coordinator stored the commit": (
+        [topic(), tombstone(7), committed(5, epoch=2, end=6), fetched(-1, epoch=2)],
+        {"offset-regression": 1}),
     "commit back after a deletion": (
         [topic(), DELETED_OFFSET, committed(5), committed(3)], {"offset-regression": 1}),
     "not back: a deposed coordinator": ([topic(), committed(5, epoch=2), fetched(3)], {}),

@@ -87,6 +87,17 @@ def test_the_last_deleted_offset_takes_the_empty_group_with_it(bench: Bench) -> 
     assert [fact.partition for fact in bench.seen(facts.OffsetsDeleted)] == [0, 1]
 
 
+def test_a_commit_that_waits_stands_before_the_tombstone_in_the_log(bench: Bench) -> None:
+    bench.get(commit(4))
+    bench.auto_replicate = False
+    bench.ask(commit(5))
+    bench.ask(OffsetDeleteRequest(GROUP, (T0,)))
+    bench.replicate()
+    first, waited = bench.seen(facts.OffsetCommitted)
+    (deleted,) = bench.seen(facts.OffsetsDeleted)
+    assert first.next_offset < waited.next_offset < deleted.next_offset
+
+
 def test_a_deleted_topic_takes_the_empty_group_with_it(bench: Bench) -> None:
     bench.get(commit(5))
     bench.group.on_partitions_deleted((T0, T1), bench.now)

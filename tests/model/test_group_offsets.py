@@ -33,7 +33,7 @@ def test_a_commit_is_answered_and_seen_when_replicated(bench: Bench) -> None:
     assert error(bench.answers[committed]) == "NONE"
     assert offsets(bench.answers[stable]) == {T0: 5}
     assert bench.seen(facts.OffsetCommitted) == [
-        facts.OffsetCommitted(GROUP, "orders", 0, 5, -1, "", 1)
+        facts.OffsetCommitted(GROUP, "orders", 0, 5, -1, "", 1, next_offset=1)
     ]
     assert bench.seen(facts.OffsetFetched) == [
         facts.OffsetFetched(GROUP, "orders", 0, -1, 1),

@@ -151,9 +151,16 @@ def processed(low: int, high: int) -> facts.Processed:
     return facts.Processed("billing", "consumer-1", T, P, low, high)
 
 
-def committed(offset: int, epoch: int = 0, member: str = "m1") -> facts.OffsetCommitted:
-    """A coordinator acknowledges a commit."""
-    return facts.OffsetCommitted("billing", "orders", P, offset, 1, member, epoch)
+def committed(
+    offset: int, epoch: int = 0, member: str = "m1", end: int = -1
+) -> facts.OffsetCommitted:
+    """A coordinator acknowledges a commit, whose record ends at ``end`` of its log."""
+    return facts.OffsetCommitted("billing", "orders", P, offset, 1, member, epoch, end)
+
+
+def tombstone(end: int = -1) -> facts.OffsetsDeleted:
+    """An operator deletes the offset; its tombstone ends at ``end`` of the coordinator's log."""
+    return facts.OffsetsDeleted("billing", "orders", P, 0, end)
 
 
 def fetched(offset: int, epoch: int = 0) -> facts.OffsetFetched:

@@ -22,6 +22,7 @@ from tests.scenarios.fact_makers import (
     polled,
     positioned,
     processed,
+    tombstone,
 )
 from tests.scenarios.transaction_cases import ORDER_SENT, TAKEN
 
@@ -103,6 +104,16 @@ STORIES: dict[str, tuple[list[Row], list[Row]]] = {
     "offset-regression a commit goes backwards": (
         [("broker-1", committed(4)), ("broker-1", committed(5))],
         [("broker-1", committed(5)), ("broker-1", committed(4))],
+    ),
+    "offset-regression an operator deleted it while the commit waited for replicas": (
+        [("broker-1", tombstone(7)), ("broker-1", committed(5, end=6)), ("broker-1", committed(4))],
+        [("broker-1", tombstone(7)), ("broker-1", committed(5, end=8)), ("broker-1", committed(4))],
+    ),
+    "skipped-by-commit an offset that was deleted": (
+        [*READ, ("consumer-1", processed(0, 2)), ("broker-1", committed(2)),
+         ("broker-1", tombstone()), BOTH],
+        [*READ, ("consumer-1", processed(0, 1)), ("broker-1", committed(2)),
+         ("broker-1", tombstone()), BOTH],
     ),
     "skipped-by-commit a commit beyond what is processed": (
         [*READ, ("consumer-1", processed(0, 2)), ("broker-1", committed(2)), BOTH],

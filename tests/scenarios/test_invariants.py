@@ -32,6 +32,7 @@ from tests.scenarios.fact_makers import (
     polled,
     registration,
     sends_to,
+    tombstone,
 )
 
 LIMITS = BrokerLimits(5_000_000, 3_000_000, 60_000_000)
@@ -498,6 +499,16 @@ STORIES: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
         [("broker-1", fetched(5))],
         [("broker-1", fetched(4))],
     ),
+    "OFFSET an operator deleted it while the commit waited for replicas": (
+        [("broker-1", tombstone(7))],
+        [("broker-1", committed(5, end=6)), ("broker-1", fetched(-1))],
+        [("broker-1", committed(5, end=8)), ("broker-1", fetched(-1))],
+    ),
+    "OFFSET the next coordinator stores a commit behind the tombstone": (
+        [("broker-1", tombstone(7))],
+        [("broker-1", committed(5, 0, end=6)), ("broker-2", fetched(-1, 1))],
+        [("broker-2", committed(5, 1, end=6)), ("broker-2", fetched(-1, 1))],
+    ),
     "META two images at one offset": (
         [("controller-1", facts.MetadataCommitted(9, 1, 77))],
         [("controller-2", facts.MetadataCommitted(9, 1, 77))],
@@ -827,6 +838,11 @@ STORIES: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
         [OFFSETS, LOADED, ("broker-1", committed(5))],
         [("broker-1", facts.OffsetsDeleted("billing", "orders", 0, 0)), END],
         [("broker-1", facts.OffsetsDeleted("billing", "orders", 1, 0)), END],
+    ),
+    "vanished-offset an operator has deleted it while the commit waited for replicas": (
+        [OFFSETS, LOADED, ("broker-1", tombstone(7))],
+        [("broker-1", committed(5, end=6)), END],
+        [("broker-1", committed(5, end=8)), END],
     ),
     "vanished-offset its coordinator has resigned, and nobody leads the partition": (
         [OFFSETS, LOADED, ("broker-1", committed(5))],

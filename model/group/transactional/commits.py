@@ -180,13 +180,13 @@ class TransactionalOffsets:
             done(error, now)
             return
         ended = shard.replay_marker(marker.producer_id, marker.committed, context.last_written)
-        argument = (shard, ended, done)
+        argument = (shard, ended, done, context.last_written)
         self.runtime.defer(context, self._on_completed, argument, now, timeout_us)
 
     def _on_completed(
-        self, argument: tuple[GroupShard, PendingOffsets, Done], error: Errors, now: int
+        self, argument: tuple[GroupShard, PendingOffsets, Done, int], error: Errors, now: int
     ) -> None:
-        shard, ended, done = argument
+        shard, ended, done, next_offset = argument
         if error is NONE:
             for group_id, offsets in ended.items():
                 for tp, pending in offsets.items():
@@ -198,6 +198,7 @@ class TransactionalOffsets:
                         pending.generation,
                         pending.member_id,
                         shard.context.epoch,
+                        next_offset,
                     )
                     self.runtime.out.append(fact)
         done(error, now)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.invariants.traced import TracedCluster
+from kafkasim.scenarios.judging.readers.deleted_offsets import DeletedOffsets
 
 
 class Clients:
@@ -21,8 +22,9 @@ class Clients:
         # By group and generation: partition -> the member that owns it, and the row that says so.
         self._owners: dict[tuple[str, int], dict[str, tuple[str, int]]] = {}
         self._told: dict[str, dict[str, None]] = {}  # group -> members that had an assignment
-        # By group, topic and partition: the offset that was acknowledged last, and the row.
-        self._committed: dict[tuple[str, str, int], tuple[int, int]] = {}
+        # By group, topic and partition: the row that acknowledged the last commit, and the commit.
+        self._committed: dict[tuple[str, str, int], tuple[int, facts.OffsetCommitted]] = {}
+        self._deletions = DeletedOffsets(cluster.trace)
         self._coordinator_epoch: dict[str, int] = {}
         # By group and coordinator's epoch: the newest generation that has committed, and the row.
         self._generation: dict[tuple[str, int], tuple[int, int]] = {}
@@ -36,7 +38,6 @@ class Clients:
         trace.subscribe(facts.GroupState, self._on_state)
         trace.subscribe(facts.OffsetCommitted, self._on_committed)
         trace.subscribe(facts.TransactionOffsets, self._on_transaction)
-        trace.subscribe(facts.OffsetsDeleted, self._on_offsets_deleted)
         trace.subscribe(facts.OffsetFetched, self._on_fetched)
         trace.subscribe(facts.TopicDeleted, self._on_topic_deleted)
 
@@ -144,7 +145,7 @@ class Clients:
         epoch = self._coordinator_epoch.get(fact.group, -1)
         if fact.coordinator_epoch >= epoch:
             self._coordinator_epoch[fact.group] = fact.coordinator_epoch
-            self._committed[(fact.group, fact.topic, fact.partition)] = (fact.offset, seq)
+            self._committed[(fact.group, fact.topic, fact.partition)] = (seq, fact)
 
     def _judge_generation(self, seq: int, t: int, node: str, fact: facts.OffsetCommitted) -> None:
         """stale-commit: a coordinator stores no commit of an older generation than one before."""
@@ -163,10 +164,6 @@ class Clients:
             self.cluster.lost_between(key, since, seq),
         )  # fmt: skip
 
-    def _on_offsets_deleted(self, _s: int, _t: int, _n: str, fact: facts.OffsetsDeleted) -> None:
-        """Expect nothing of an offset that an operator has deleted."""
-        self._committed.pop((fact.group, fact.topic, fact.partition), None)
-
     def _on_topic_deleted(self, _seq: int, _t: int, _n: str, fact: facts.TopicDeleted) -> None:
         """Allow that committed offsets of the topic disappear, some time later."""
         self._deleted[fact.topic] = None
@@ -174,13 +171,15 @@ class Clients:
     def _on_fetched(self, seq: int, t: int, node: str, fact: facts.OffsetFetched) -> None:
         if fact.coordinator_epoch < self._coordinator_epoch.get(fact.group, -1):
             return  # a deposed coordinator: its clients find the next one
-        promised, since = self._committed.get((fact.group, fact.topic, fact.partition), (-1, -1))
+        since, commit = self._committed.get((fact.group, fact.topic, fact.partition), (-1, None))
+        if commit is None or fact.offset >= commit.offset:
+            return
         gone = fact.offset < 0 and fact.topic in self._deleted
-        if fact.offset < promised and not gone:
+        if not gone and not self._deletions.cover(since, commit):
             key = self.cluster.group_key(fact.group)
             self.cluster.violated(
                 "OFFSET", seq, t, key,
                 f"{node} answered offset {fact.offset} for {fact.topic}-{fact.partition} of group"
-                f" {fact.group}, after a commit of {promised} was acknowledged",
+                f" {fact.group}, after a commit of {commit.offset} was acknowledged",
                 self.cluster.lost_between(key, since, seq),
             )  # fmt: skip
