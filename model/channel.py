@@ -10,9 +10,10 @@ channel such a request fails alone, and the attempt goes on: nothing was sent
 does not move it, so it may fire early and is armed again.
 
 After a connection has ended, the channel waits before it connects again: reconnect.backoff.ms at
-first, then twice as long each time up to reconnect.backoff.max.ms, give or take 20 %. A send during
-this backoff fails with ``backoff``. On a ``patient`` channel it waits for the connection instead;
-the channels between servers are patient.
+first, then twice as long each time, give or take 20 %, and reconnect.backoff.max.ms at most
+(ClusterConnectionStates.updateReconnectBackoff, KIP-580). A send during this backoff fails with
+``backoff``. On a ``patient`` channel it waits for the connection instead; the channels between
+servers are patient.
 
 Not modelled: that clients, too, go on connecting when a request expires that was not sent
 (ConsumerNetworkClient.failExpiredRequests); ApiVersions exchange, authentication, several requests
@@ -113,8 +114,8 @@ class Channel:
         self.not_before = 0  # the end of the reconnect backoff
         self.throttled_until = 0  # the owner sends nothing before (NetworkClient.maybeThrottle)
         least_ms, most_ms = reconnect_backoff_ms
-        self._backoff_min_us = least_ms * 1000
-        self._backoff_max_us = max(least_ms, most_ms) * 1000
+        self._backoff_min_us = min(least_ms, most_ms) * 1000
+        self._backoff_max_us = most_ms * 1000
         self._backoff_us = 0  # the last one; 0 after a connection was established
         self._key = ("channel", name, purpose, address, lane)
         self._on_open = on_open
@@ -268,6 +269,14 @@ class Channel:
         for done in lost:
             done(Failed("timeout"), now)
 
+    def _next_backoff_us(self) -> int:
+        """Return how long to wait this time; without jitter if that never grows."""
+        least, most = self._backoff_min_us, self._backoff_max_us
+        self._backoff_us = min(self._backoff_us * 2 or least, most)
+        if least == most:
+            return most
+        return min(int(self._backoff_us * (0.8 + 0.4 * self.process.rng.random())), most)
+
     def _drop(self, reason: str, now: int) -> None:
         process = self.process
         if self.connection is not None:
@@ -278,10 +287,7 @@ class Channel:
         self._armed_us = NEVER_US
         process.timers.cancel(self._key)
         process.timers.cancel((*self._key, "connect"))
-        doubled = self._backoff_us * 2 or self._backoff_min_us
-        self._backoff_us = min(doubled, self._backoff_max_us)
-        jitter = 0.8 + 0.4 * process.rng.random()
-        self.not_before = now + int(self._backoff_us * jitter)
+        self.not_before = now + self._next_backoff_us()
         lost, self.in_flight = self.in_flight, {}
         for _, done in lost.values():
             done(Failed(reason), now)

@@ -59,6 +59,14 @@ class ClientRules:
         """
         return known_id != topic_id
 
+    def backs_off_exponentially(self) -> bool:
+        """Return whether a retry waits for longer each time, up to retry.backoff.max.ms (KIP-580).
+
+        So does a request for metadata after answers that told nothing new (KAFKA-9800). Before 3.7
+        each waited retry.backoff.ms, without jitter.
+        """
+        return True
+
     def takes_named_leader(self) -> bool:
         """Return whether a client takes the newer leader that an error response names (KIP-951).
 

@@ -31,7 +31,6 @@ PRODUCER: dict[str, dict[str, Any]] = {
         "linger.ms": 0,
         "acks": "1",  # KIP-679 came with 3.0
         "enable.idempotence": False,
-        "retry.backoff.max.ms": 100,  # as retry.backoff.ms: KIP-580 came with 3.7
         **NO_REBOOTSTRAP,
     },
     "3.9": {"linger.ms": 0, **NO_REBOOTSTRAP},  # KIP-1030
@@ -42,7 +41,6 @@ CONSUMER: dict[str, dict[str, Any]] = {
     "2.8-zk": {
         "session.timeout.ms": 10000,  # KIP-735
         "partition.assignment.strategy": [ASSIGNOR_CLASSES["range"]],  # KIP-726
-        "retry.backoff.max.ms": 100,  # KIP-580
         **NO_REBOOTSTRAP,
     },
     "3.9": NO_REBOOTSTRAP,
@@ -50,7 +48,7 @@ CONSUMER: dict[str, dict[str, Any]] = {
 """Release to the consumer's defaults that differ from 4.0's."""
 
 ADMIN: dict[str, dict[str, Any]] = {
-    "2.8-zk": {"retry.backoff.max.ms": 100, **NO_REBOOTSTRAP},  # KIP-580
+    "2.8-zk": NO_REBOOTSTRAP,
     "3.9": NO_REBOOTSTRAP,
 }
 """Release to the admin client's defaults that differ from 4.0's."""
@@ -160,7 +158,11 @@ class Client39(ClientRules):
 
 
 class Client28(Client39):
-    """The clients of 2.8: without KIP-794 of 3.3 and KIP-951 of 3.7."""
+    """The clients of 2.8: without KIP-794 of 3.3, and KIP-580 and KIP-951 of 3.7."""
+
+    def backs_off_exponentially(self) -> bool:
+        """Return False: each retry waits retry.backoff.ms, there is no retry.backoff.max.ms."""
+        return False
 
     def sticks_by_bytes(self) -> bool:
         """Return False: each batch of records without a key is of another partition."""

@@ -92,7 +92,7 @@ LISTED: tuple[tuple[str, str, str, str, str], ...] = (
     ),
     (
         "2.8.2", "producer", "no such key", "retry.backoff.max.ms",
-        "2.8 has a constant backoff: the limit is retry.backoff.ms (KIP-580)",
+        "2.8 has a constant backoff, the model's clients of 2.8 do not read the key (KIP-580)",
     ),
     ("2.8.2", "consumer", "no such key", "retry.backoff.max.ms", "the same"),
     ("2.8.2", "admin", "no such key", "retry.backoff.max.ms", "the same"),

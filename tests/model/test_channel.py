@@ -176,7 +176,8 @@ def test_the_backoff_doubles_up_to_its_limit(peer: Peer) -> None:
         waits.append(wait)
         now += wait
     centers = [50, 100, 200, 400, 800, 1000, 1000, 1000]
-    assert [0.8 * c <= w / 1000 <= 1.2 * c + 1 for w, c in zip(waits, centers)] == [True] * 8
+    limits = [(0.8 * center, min(1.2 * center, 1000) + 1) for center in centers]
+    assert [low <= w / 1000 <= high for w, (low, high) in zip(waits, limits)] == [True] * 8
 
 
 def test_its_owner_hears_of_the_opening_after_the_sends_and_of_the_loss_after_the_failures() -> (
@@ -266,3 +267,18 @@ def test_the_backoff_follows_its_settings() -> None:
         now = peer.channel.not_before
     for wait, expected in zip(waits, (200_000, 300_000, 300_000)):
         assert 0.8 * expected <= wait <= 1.2 * expected, waits
+
+
+@pytest.mark.parametrize(("least", "most"), [(200, 200), (300, 200)])
+def test_a_backoff_that_cannot_grow_has_no_jitter(least: int, most: int) -> None:
+    """ExponentialBackoff: the longest wait is also the first one."""
+    peer = Peer()
+    peer.channel = Channel(
+        peer.process, ADDRESS, "test", "main", 1000, reconnect_backoff_ms=(least, most)
+    )
+    now = 0
+    for connection in (1, 2, 3):
+        peer.send("a", now)
+        peer.process.handle(OpenFailed(connection, "refused"), now)
+        assert peer.channel.not_before - now == 200_000
+        now = peer.channel.not_before

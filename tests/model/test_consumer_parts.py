@@ -31,6 +31,7 @@ from kafkasim.model.records import TopicPartition
 from kafkasim.model.storage.files import MemoryFiles
 
 T0 = TopicPartition("t", 0)
+RULES = ClientRules()
 CONFIG = ConsumerConfig(group_id="g", enable_auto_commit=False)
 
 
@@ -58,22 +59,22 @@ class Parts:
 
     def __init__(self) -> None:
         self.process = Process("client-1", MemoryFiles(), random.Random(1), 0)
-        connections = Connections(self.process, "c", CONFIG, ("broker-0",), "fetch")
-        metadata = Metadata(connections, ClientRules(), auto_create=False)
+        connections = Connections(self.process, "c", CONFIG, ("broker-0",), "fetch", RULES)
+        metadata = Metadata(connections, RULES, auto_create=False)
         self.log: list[Any] = []
         self.poll = Poll(self.process, "c", lambda now: self.log.append(("pass", now)))
         self.membership = Membership()
         self.membership.state = MemberState.STABLE
         self.membership.generation_id = 3
         self.membership.member_id = "m"
-        self.lookup = CoordinatorLookup(connections, "g", self.poll)
+        self.lookup = CoordinatorLookup(connections, "g", self.poll, metadata)
         member = Member(self.log)
         self.heartbeat = Heartbeat(CONFIG, self.lookup, self.membership, member, self.poll)
         subscription = SubscriptionState()
         subscription.auto_assigned = True
         self.commits = OffsetCommits(
             CONFIG,
-            ClientRules(),
+            RULES,
             self.lookup,
             self.membership,
             member,

@@ -58,7 +58,7 @@ CAUSES: list[tuple[str, str, str, str]] = [
     ("B24-fenced-replica-rejoins-isr", "ISRELIG", "PartitionChanged",
      "broker-2 into the ISR of orders-0 (caught-up); the ISR is now 1,3,2"),
     ("B25-no-broker-epoch-in-isr", "ACKED", "LogLoaded",
-     "broker-2 loads the log of orders-0 and recovers it: offsets 0 to 124, high watermark 0"),
+     "broker-2 loads the log of orders-0 and recovers it: offsets 0 to 125, high watermark 0"),
     ("B30-unclean-election", "lost-write", "PartitionChanged",
      ("broker-2 is elected leader of orders-0 in place of broker-1, leader epoch 1, uncleanly: it"
             " is not in the ISR 1;"
@@ -68,7 +68,7 @@ CAUSES: list[tuple[str, str, str, str]] = [
     ("B04-no-fetch-epoch-fencing", "MATCH", "Replicated",
      "broker-3 fetches offsets 31 to 192 of orders-0 in leader epoch 0"),
     ("auto-commit-loses:twin", "skipped-by-commit", "OffsetCommitted",
-     ("broker-3 acknowledges the commit of orders-1 at 59 by consumer-2, generation 1 of group"
+     ("broker-3 acknowledges the commit of orders-1 at 61 by consumer-2, generation 1 of group"
      " billing")),
     ("consumer-crash-rebalance:twin", "duplicate", "Positioned",
      "consumer-1 will read orders-1 from offset 42: the offset that its group has committed"),

@@ -60,3 +60,10 @@ def test_clients_of_2_8_do_not_take_a_leader_that_a_response_names() -> None:  #
     new = settings().rules().client
     assert [rules.takes_named_leader() for rules in (old, new)] == [False, True]
     assert [rules.skips_backoff(1, 2) for rules in (old, new)] == [False, True]
+
+
+def test_clients_of_2_8_back_off_at_one_pace() -> None:  # KIP-580
+    table = {"mode": "zookeeper", "kafka-version": "2.8-zk"}
+    old = NodeSettings(ClusterTable.model_validate(table), compose([])).rules().client
+    new = settings().rules().client
+    assert [rules.backs_off_exponentially() for rules in (old, new)] == [False, True]

@@ -37,7 +37,7 @@ def scenario(kind: str) -> Any:
                     "config": {"session.timeout.ms": 6000, "heartbeat.interval.ms": 1000},
                 },
             ],
-            "faults": [{"kind": kind, "node": "consumer-1", "at": "5s"}],
+            "faults": [{"kind": kind, "node": "consumer-1", "at": "6s"}],
             "expect": {"permits": ["duplicate"]},
         },
         "ended-member",

@@ -83,8 +83,8 @@ class KafkaAdmin:
         self.process = process
         self.name = name
         self.config = config
-        self.connections = Connections(process, name, config, bootstrap, "admin")
-        self.metadata = Metadata(self.connections, rules, auto_create=False)
+        self.connections = Connections(process, name, config, bootstrap, "admin", rules)
+        self.metadata = Metadata(self.connections, rules, auto_create=False, backs_off=False)
         self.calls = AdminCalls(self.connections, Nodes(self.metadata))
         self._closed = False
         calls: dict[str, Method] = {

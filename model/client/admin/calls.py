@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from kafkasim.model.channel import Failed
 from kafkasim.model.client.admin.nodes import FOR_CONTROLLER, Nodes, is_not_controller
 from kafkasim.model.client.exceptions import KafkaError, KafkaTimeoutError
-from kafkasim.model.client.net.connections import backoff_us
 from kafkasim.model.effects import Reply
 from kafkasim.model.errors import RETRIABLE, Errors
 from kafkasim.model.messages import CreateTopicsResponse, MetadataResponse, RaftVoterResponse
@@ -78,7 +77,7 @@ class AdminCall:
     def retry(self, attempt: Callable[[int], None], now: int) -> None:
         """Run ``attempt(now)`` after the backoff; reply a timeout if the deadline is earlier."""
         self.retries += 1
-        at = now + backoff_us(self._connections.config, self.retries, self._process.rng)
+        at = now + self._connections.backoff.after_us(self.retries)
         if at >= self._deadline:
             self._time_out(now)
         else:

@@ -84,7 +84,7 @@ class KafkaConsumer:
         self.process = process
         self.name = name
         self.config = config
-        self.connections = Connections(process, name, config, bootstrap, "fetch")
+        self.connections = Connections(process, name, config, bootstrap, "fetch", rules)
         self.metadata = metadata = Metadata(
             self.connections, rules, config.allow_auto_create_topics
         )

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from kafkasim.model.client.consumer.subscription import FetchState
 from kafkasim.model.client.exceptions import LogTruncationError
-from kafkasim.model.client.net.connections import backoff_us
 from kafkasim.model.facts import Positioned
 from kafkasim.model.messages import (
     EARLIEST_TIMESTAMP,
@@ -94,7 +93,7 @@ class OffsetFetcher:
             leader = self._metadata.current_leader(state.tp) if resetting else state.leader
             if leader.leader < 0:
                 if resetting:  # validatePositionsAsync leaves it out: the epoch's news has asked
-                    self._metadata.request_update(now)
+                    self._metadata.request_update(now, fresh=True)
                 continue
             (resets if resetting else checks).setdefault(leader.leader, []).append(state)
         for node_id, states in resets.items():
@@ -216,7 +215,7 @@ class OffsetFetcher:
             self.positioned(state, "truncation")
 
     def _retry(self, states: list[TopicPartitionState], now: int) -> None:
-        at = now + backoff_us(self._config, 1, self._process.rng)
+        at = now + self._config.retry_backoff_ms * 1000
         for state in states:
             state.retry_at = at
         self._poll.wake_at(at)

@@ -34,6 +34,7 @@ class Poll:
         self.name = name
         self._advance = advance
         self._call: int | None = None
+        self.number = 0  # of the poll() that is outstanding, or the last one
         self._deadline = 0
         self._error: KafkaError | None = None  # raised by the next pass
         self._then: Callable[[int], None] | None = None  # run when the application continues
@@ -54,6 +55,7 @@ class Poll:
         """Begin a poll() that ends after ``timeout_ms`` at the latest."""
         assert self._call is None, f"{self.name} is polled twice at a time"
         self._call = call
+        self.number += 1
         self._deadline = now + timeout_ms * 1000
         if self._then is not None:
             self._resume(now)

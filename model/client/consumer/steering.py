@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from kafkasim.model.client.consumer.offset_fetcher import isolation_level
 from kafkasim.model.client.exceptions import KafkaError, KafkaTimeoutError
-from kafkasim.model.client.net.connections import backoff_us
 from kafkasim.model.effects import Reply
 from kafkasim.model.errors import RETRIABLE
 from kafkasim.model.messages import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsResponse
@@ -131,7 +130,7 @@ class Steering:
     def try_again(self, call: int, deadline: int, ask: Callable[[int], None], now: int) -> None:
         """Ask again after the backoff with newer metadata, or reply a timeout."""
         self._metadata.request_update(now)
-        at = now + backoff_us(self._config, 1, self._process.rng)
+        at = now + self._config.retry_backoff_ms * 1000
         if at >= deadline:
             error = KafkaTimeoutError("REQUEST_TIMED_OUT", "offsets_for_times")
             self._process.out.append(Reply(call, None, error))

@@ -12,30 +12,20 @@ Not modelled: connections.max.idle.ms.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
 from kafkasim.model.channel import Channel
+from kafkasim.model.client.net.backoff import RetryBackoff
 
 if TYPE_CHECKING:
+    from kafkasim.model.client.rules import ClientRules
     from kafkasim.model.config import ClientConfig
     from kafkasim.model.effects import Process
 
 NodeCallback = Callable[[int, int], None]
 """Called with (node id, now)."""
-
-
-def backoff_us(config: ClientConfig, attempts: int, rng: random.Random) -> int:
-    """Return the microseconds to wait after ``attempts`` failed attempts.
-
-    That is retry.backoff.ms, doubled for each attempt after the first up to retry.backoff.max.ms,
-    with 20 % of jitter either way (KIP-580).
-    """
-    doubled = config.retry_backoff_ms << min(max(attempts - 1, 0), 20)
-    limit = max(config.retry_backoff_ms, config.retry_backoff_max_ms)
-    return int(min(doubled, limit) * 1000 * (0.8 + 0.4 * rng.random()))
 
 
 class Connections:
@@ -48,12 +38,14 @@ class Connections:
         config: ClientConfig,
         bootstrap: tuple[str, ...],
         purpose: str,
+        rules: ClientRules,
     ) -> None:
         assert bootstrap, f"{name} has no bootstrap servers"
         self.process = process
         self.name = name
         self.config = config
         self.purpose = purpose
+        self.backoff = RetryBackoff(config, rules.backs_off_exponentially(), process.rng)
         self.connected: list[NodeCallback] = []
         self.disconnected: list[NodeCallback] = []
         self._bootstrap = {-1 - i: address for i, address in enumerate(bootstrap)}

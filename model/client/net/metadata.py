@@ -2,8 +2,11 @@
 
 An entry of a partition is replaced only by one with the same or a higher leader epoch (KIP-320),
 unless the topic was created again under its name (KIP-516). The metadata is refreshed every
-metadata.max.age.ms, after errors and after disconnects. At most one request is in flight, and two
-are at least the retry backoff apart.
+metadata.max.age.ms, after errors and after disconnects. At most one request is in flight: what is
+asked for meanwhile, its response answers. Two are at least the retry backoff apart, and further
+apart each time that requests fail, or that responses are equivalent: they have no topic and no
+leader epoch that is new (KAFKA-9800). Who asks for something new begins that count again
+(``fresh``). An admin client's requests are always retry.backoff.ms apart (AdminMetadataManager).
 
 With metadata.recovery.strategy=rebootstrap the client forgets what it knows and starts again from
 bootstrap.servers when every known node is disconnected and in its reconnect backoff (KIP-899), or
@@ -18,7 +21,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kafkasim.model.client.net.connections import Connections, backoff_us
+from kafkasim.model.client.net.connections import Connections
 from kafkasim.model.errors import INVALID_METADATA, Errors
 from kafkasim.model.facts import Rebootstrapped
 from kafkasim.model.messages import MetadataRequest, MetadataResponse, MetadataTopic
@@ -45,7 +48,14 @@ class Metadata:
     Callbacks in ``listeners`` are called with ``now`` after every change.
     """
 
-    def __init__(self, connections: Connections, rules: ClientRules, auto_create: bool) -> None:
+    def __init__(
+        self,
+        connections: Connections,
+        rules: ClientRules,
+        auto_create: bool,
+        backs_off: bool = True,
+    ) -> None:
+        """``backs_off``: requests in vain make the next one wait longer; False for an admin."""
         self.connections = connections
         self.process = connections.process
         self.config = connections.config
@@ -71,7 +81,9 @@ class Metadata:
         self._asked_all = False  # whether the request in flight asks for all topics
         self._update_requested = False
         self._skips_backoff = False  # the next request does not wait for the backoff
-        self._attempts = 0
+        self._backs_off = backs_off
+        self._attempts = 0  # that failed, since the last response
+        self._equivalent = 0  # responses since the last that told something new
         self._last_refresh_us: int | None = None
         self._closed = False
         self._rebootstraps = connections.config.metadata_recovery_strategy == "rebootstrap"
@@ -95,8 +107,7 @@ class Metadata:
         self.pattern = pattern
         self.pattern_answered = False
         if pattern is not None:
-            self._skips_backoff = True
-            self.request_update(now)
+            self.request_update_for_new_topics(now)
 
     def matching(self) -> tuple[str, ...]:
         """Return the sorted topics that the pattern matches; internal ones never do.
@@ -113,10 +124,16 @@ class Metadata:
     def request_update_for_new_topics(self, now: int) -> None:
         """Refresh the metadata at once, without backoff."""
         self._skips_backoff = True
-        self.request_update(now)
+        self.request_update(now, fresh=True)
 
-    def request_update(self, now: int) -> None:
-        """Refresh the metadata as soon as the backoff allows (requestUpdate)."""
+    def request_update(self, now: int, *, fresh: bool = False) -> None:
+        """Refresh the metadata as soon as the backoff allows (requestUpdate).
+
+        ``fresh``: the equivalent responses so far do not count (resetEquivalentResponseBackoff). It
+        is for what asks for something new, not for what retries.
+        """
+        if fresh:
+            self._equivalent = 0
         self._update_requested = True
         if not self._in_flight:
             self._try_send(now)
@@ -128,9 +145,8 @@ class Metadata:
         """
         last = self._last_refresh_us
         if not self._update_requested and not self._in_flight:
-            wait = 0 if last is None else backoff_us(self.config, self._attempts, self.process.rng)
-            if now >= (last or 0) + wait:
-                self.request_update(now)
+            if last is None or now >= last + self._backoff_us():
+                self.request_update(now, fresh=True)
         return self._update_requested or self._in_flight
 
     def current_leader(self, tp: TopicPartition) -> LeaderAndEpoch:
@@ -187,7 +203,7 @@ class Metadata:
             return
         last = self._last_refresh_us
         if last is not None and not self._skips_backoff:
-            not_before = last + backoff_us(self.config, self._attempts, self.process.rng)
+            not_before = last + self._backoff_us()
             if now < not_before:
                 self._arm_earlier(not_before)
                 return
@@ -211,6 +227,12 @@ class Metadata:
         self._asked_all = wanted is None
         channel.send(request, now, self._on_response)
 
+    def _backoff_us(self) -> int:
+        """Return how far apart the last answer and the next request are (timeToAllowUpdate)."""
+        if not self._backs_off:
+            return self.config.retry_backoff_ms * 1000
+        return self.connections.backoff.after_us(max(self._attempts, self._equivalent))
+
     def _arm_earlier(self, deadline: int) -> None:
         armed = self.process.timers.deadline(self._key)
         if armed is None or deadline < armed or not self._update_requested:
@@ -220,23 +242,29 @@ class Metadata:
         self._skips_backoff = True  # this timer was the backoff
         self.request_update(now)
 
+    def _on_age(self, now: int) -> None:
+        self._equivalent = 0
+        self._on_timer(now)
+
     def _on_response(self, response: Any, now: int) -> None:
         self._in_flight = False
         self._last_refresh_us = now
         if self._closed:
             return
-        if not isinstance(response, MetadataResponse):
+        if not isinstance(response, MetadataResponse) or not response.brokers:
             self._attempts += 1
+            self._equivalent = 0
             self.request_update(now)
             return
         self._attempts = 0
-        if response.brokers:
-            self.brokers = {b.id: b.address for b in response.brokers}
-            self.controller_id = response.controller_id
-            self._racks = {b.id: b.rack for b in response.brokers if b.rack is not None}
-            self.connections.use_brokers(self.brokers)
-            self.process.timers.cancel(self._trigger_key)
-        incomplete = False
+        self._equivalent += 1
+        incomplete = self._update_requested = self._skips_backoff  # for topics that came meanwhile
+        self._skips_backoff = False
+        self.brokers = {b.id: b.address for b in response.brokers}
+        self.controller_id = response.controller_id
+        self._racks = {b.id: b.rack for b in response.brokers if b.rack is not None}
+        self.connections.use_brokers(self.brokers)
+        self.process.timers.cancel(self._trigger_key)
         for topic in response.topics:
             if not self._asked_all or topic.topic in self.topics or self._matches(topic.topic):
                 incomplete |= self._update_topic(topic)
@@ -244,11 +272,10 @@ class Metadata:
             self._forget_absent(response)
         self._changed(now)
         if incomplete or self._update_requested:
-            self._attempts = 1
             self.request_update(now)
         elif not self._in_flight:
             age = self.config.metadata_max_age_ms * 1000
-            self.process.timers.arm(self._key, now + age, "main", self._on_timer)
+            self.process.timers.arm(self._key, now + age, "main", self._on_age)
 
     def _arm_trigger(self, now: int) -> None:
         limit = self.config.metadata_recovery_rebootstrap_trigger_ms * 1000 + 1
@@ -295,6 +322,7 @@ class Metadata:
             return topic.error in INVALID_METADATA and name in self.topics
         if self.rules.is_another_topic(self.topic_ids.get(name), topic.topic_id):
             self._forget(name)
+            self._equivalent = 0
         self.topic_ids[name] = self.last_topic_ids[name] = topic.topic_id
         self.partition_counts[name] = len(topic.partitions)
         self._replicas[name] = topic.partitions
@@ -302,6 +330,8 @@ class Metadata:
         for partition in topic.partitions:
             tp = TopicPartition(name, partition.partition)
             cached = self.leaders.get(tp)
+            if cached is None or partition.leader_epoch > cached.epoch:
+                self._equivalent = 0
             if cached is None or self.rules.accepts_leader(cached.epoch, partition.leader_epoch):
                 self.leaders[tp] = LeaderAndEpoch(partition.leader, partition.leader_epoch)
             if partition.leader < 0 or partition.error in INVALID_METADATA:

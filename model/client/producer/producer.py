@@ -109,7 +109,7 @@ class KafkaProducer:
     ) -> None:
         self.process = process
         self.config = config
-        self.connections = Connections(process, name, config, bootstrap, "produce")
+        self.connections = Connections(process, name, config, bootstrap, "produce", rules)
         self.metadata = Metadata(self.connections, rules, auto_create=True)
         self.accumulator = RecordAccumulator(config, self._on_release, compressor)
         self.sender = sender = Sender(config, rules, self.metadata, self.accumulator)
@@ -334,6 +334,9 @@ class KafkaProducer:
                 self._try(blocked, not self._for_memory, now)
         if waiting:
             self._update_linger()
+        heard_of = self.metadata.topic_errors
+        if any(blocked.args[0] not in heard_of for blocked in self._for_metadata):
+            self.metadata.request_update_for_new_topics(now)  # ProducerMetadata.newTopics
 
     def _wait_for(self, missing: Missing, blocked: BlockedSend) -> None:
         if missing is Missing.METADATA:

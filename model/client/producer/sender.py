@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 from kafkasim.model.channel import Channel, Failed
 from kafkasim.model.client.exceptions import KafkaError, KafkaTimeoutError
-from kafkasim.model.client.net.connections import backoff_us
 from kafkasim.model.effects import Reply
 from kafkasim.model.errors import INVALID_METADATA, RETRIABLE, Errors
 from kafkasim.model.facts import Acked, SendFailed
@@ -383,8 +382,7 @@ class Sender:
     def _reenqueue(self, batch: ProducerBatch, now: int) -> None:
         leader = self._metadata.leaders.get(batch.queue.tp)
         if leader is None or not self._rules.skips_backoff(batch.leader_epoch, leader.epoch):
-            rng = self._process.rng
-            batch.backoff_until = now + backoff_us(self._config, batch.attempts, rng)
+            batch.backoff_until = now + self._connections.backoff.after_us(batch.attempts)
         self._put_back(batch)
 
     def _put_back(self, batch: ProducerBatch) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kafkasim.model.client.net.connections import Connections, backoff_us
+from kafkasim.model.client.net.connections import Connections
 from kafkasim.model.client.producer.sequences import MAX_INT, ProducerSequences
 from kafkasim.model.errors import RETRIABLE, Errors
 from kafkasim.model.facts import SequencesRewritten
@@ -47,7 +47,6 @@ class TransactionManager:
         self.work_pending = False  # resolve_sequences() has something to do
         self._to_rewrite: dict[TxnPartitionEntry, None] = {}  # partitionsToRewriteSequences
         self._id_requested = False
-        self._attempts = 0
         self._key = ("init-producer-id", connections.name)
 
     # The producer id.
@@ -65,12 +64,9 @@ class TransactionManager:
 
     def _on_response(self, response: Any, now: int) -> None:
         if not isinstance(response, InitProducerIdResponse) or response.error:
-            self._attempts += 1
-            config, rng = self._connections.config, self._process.rng
-            self._retry(now + backoff_us(config, self._attempts, rng))
+            self._retry(now + self._connections.config.retry_backoff_ms * 1000)
             return
         self._id_requested = False
-        self._attempts = 0
         self._sequences.set_id(response.producer_id, response.producer_epoch)
         self._rewrite_sequences()  # those of a bump that took a new id
         if self.work_pending:

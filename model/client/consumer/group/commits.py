@@ -14,7 +14,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kafkasim.model.channel import Failed
-from kafkasim.model.client.net.connections import backoff_us
 from kafkasim.model.errors import RETRIABLE, Errors
 from kafkasim.model.facts import CommitResult
 from kafkasim.model.messages import OffsetCommitRequest, OffsetCommitResponse
@@ -182,7 +181,7 @@ class OffsetCommits:
         if not commit.open:
             return
         if error in RETRIED and commit.deadline:
-            wait = backoff_us(self._config, commit.attempts, self._process.rng)
+            wait = self._lookup.backoff.after_us(commit.attempts)
             if now + wait < commit.deadline:
                 self._arm(now + wait, partial(self._send, commit))
                 return
@@ -248,8 +247,7 @@ class OffsetCommits:
 
     def _on_auto_commit(self, error: Errors, now: int) -> None:
         if error in RETRIED:
-            wait = backoff_us(self._config, 1, self._process.rng)
-            self._next_auto_us = min(self._next_auto_us, now + wait)
+            self._next_auto_us = min(self._next_auto_us, now + self._config.retry_backoff_ms * 1000)
 
     def committed_before_rebalance(self, now: int, revokes: bool) -> bool:
         """Return whether the partitions may be revoked: the commit of their positions is over.
@@ -284,7 +282,7 @@ class OffsetCommits:
     def _on_rebalance_commit(self, error: Errors, now: int) -> None:
         if error in RETRIED:
             self._before_rebalance = BeforeRebalance.NOT_SENT
-            self._rebalance_not_before = now + backoff_us(self._config, 1, self._process.rng)
+            self._rebalance_not_before = now + self._config.retry_backoff_ms * 1000
         else:
             self._before_rebalance = BeforeRebalance.DONE
         self._poll.wake(now)

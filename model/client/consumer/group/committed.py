@@ -12,7 +12,6 @@ from kafkasim.model.channel import Failed
 from kafkasim.model.client.consumer.group.commits import UNKNOWN_COORDINATOR
 from kafkasim.model.client.consumer.subscription import FetchState
 from kafkasim.model.client.exceptions import KafkaTimeoutError, NoOffsetForPartitionError
-from kafkasim.model.client.net.connections import backoff_us
 from kafkasim.model.effects import Reply
 from kafkasim.model.errors import Errors
 from kafkasim.model.messages import OffsetFetchRequest, OffsetFetchResponse
@@ -94,7 +93,7 @@ class CommittedOffsets:
                 process.out.append(Reply(call, offsets, None))
                 return
             attempts += 1
-            again = at + backoff_us(self._config, attempts, process.rng)
+            again = at + self._lookup.backoff.after_us(attempts)
             if again >= deadline:
                 error = KafkaTimeoutError(Errors.REQUEST_TIMED_OUT.name, "committed")
                 process.out.append(Reply(call, None, error))
@@ -129,8 +128,7 @@ class CommittedOffsets:
         self._in_flight = False
         if self._must_ask_again(response, now):
             self._attempts += 1
-            wait = backoff_us(self._config, self._attempts, self._process.rng)
-            self._not_before = now + wait
+            self._not_before = now + self._lookup.backoff.after_us(self._attempts)
         elif version == self._subscription.version:  # else asked for an older assignment
             self._attempts = 0
             for part in response.partitions:

@@ -68,7 +68,9 @@ class ConsumerCoordinator:
         self._offset_fetcher = offset_fetcher
         self._poll = poll
         self._process = poll.process
-        self._lookup = lookup = CoordinatorLookup(metadata.connections, config.group_id, poll)
+        self._lookup = lookup = CoordinatorLookup(
+            metadata.connections, config.group_id, poll, metadata
+        )
         self._heartbeat = heartbeat = Heartbeat(config, lookup, membership, self, poll)
         self.commits = OffsetCommits(
             config, rules, lookup, membership, self, subscription, metadata, poll

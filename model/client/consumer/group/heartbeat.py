@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from kafkasim.model.client.consumer.group.lookup import LANE
 from kafkasim.model.client.consumer.group.membership import MemberState
-from kafkasim.model.client.net.connections import backoff_us
 from kafkasim.model.errors import Errors
 from kafkasim.model.messages import HeartbeatRequest, HeartbeatResponse
 
@@ -59,7 +58,6 @@ class Heartbeat:
     def enable(self, now: int) -> None:
         """Begin to send heartbeats; all timeouts start afresh (resetTimeouts)."""
         self._enabled = True
-        self._attempts = 0
         self._next_us = now + self._interval_us
         self._session_deadline = now + self._session_us
         self._last_poll_us = now
@@ -82,7 +80,7 @@ class Heartbeat:
     def _on_coordinator_lost(self, now: int) -> None:
         """Go on in a moment: the thread looks for the coordinator even if nobody polls."""
         if self._enabled:
-            self._look_us = now + backoff_us(self._config, 1, self._process.rng)
+            self._look_us = now + self._config.retry_backoff_ms * 1000
             self._arm(now)
 
     def _arm(self, now: int) -> None:
@@ -100,7 +98,7 @@ class Heartbeat:
             return
         if lookup.channel is None:
             lookup.find(now)
-            self._look_us = now + backoff_us(self._config, 1, self._process.rng)
+            self._look_us = now + self._config.retry_backoff_ms * 1000
             self._arm(now)
             return
         if now >= self._session_deadline:
@@ -166,6 +164,6 @@ class Heartbeat:
     def _fail(self, now: int) -> None:
         """Send the next heartbeat after the backoff (Heartbeat.failHeartbeat)."""
         self._attempts += 1
-        self._next_us = now + backoff_us(self._config, self._attempts, self._process.rng)
+        self._next_us = now + self._lookup.backoff.after_us(self._attempts)
         if self._enabled:
             self._arm(now)

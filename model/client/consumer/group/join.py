@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from kafkasim.model.channel import Failed
 from kafkasim.model.client.consumer.group.membership import MemberState
 from kafkasim.model.client.exceptions import AssignorError, KafkaError
-from kafkasim.model.client.net.connections import backoff_us
 from kafkasim.model.errors import RETRIABLE, Errors
 from kafkasim.model.messages import (
     JoinGroupRequest,
@@ -62,7 +61,6 @@ class GroupJoin:
         self._in_flight = False  # JoinGroup or SyncGroup
         self._response: Any = None  # of a JoinGroup, arrived while no poll() was outstanding
         self._leading: JoinGroupResponse | None = None  # whose topics' metadata is awaited
-        self._attempts = 0
         self._not_before = 0
         self._started_us: int | None = None  # when the first JoinGroup of the rebalance was sent
 
@@ -184,7 +182,6 @@ class GroupJoin:
         elif self._membership.state is MemberState.COMPLETING_REBALANCE:
             self._membership.synced()
             self.protocol_name = response.protocol_name or ""
-            self._attempts = 0
             self.assignment = response.assignment
         else:
             self._retry("IllegalGenerationException", now, at_once=True)
@@ -233,9 +230,7 @@ class GroupJoin:
     def _retry(self, exception: str, now: int, at_once: bool = False) -> None:
         self._member.request_rejoin(f"rebalance failed due to {exception}")
         if not at_once:
-            self._attempts += 1
-            wait = backoff_us(self._config, self._attempts, self._process.rng)
-            self._not_before = now + wait
+            self._not_before = now + self._config.retry_backoff_ms * 1000
 
 
 def _exception(error: Errors) -> str:

@@ -17,7 +17,6 @@ from kafkasim.model.client.consumer.modern.member_state import (
     LocalAssignment,
     MemberState,
 )
-from kafkasim.model.client.net.connections import backoff_us
 from kafkasim.model.errors import Errors
 from kafkasim.model.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 
@@ -215,7 +214,7 @@ class HeartbeatManager:
         self._sent = _SentFields()
         self._attempts += 1
         self._next_us = now
-        self._not_before = now + backoff_us(self._config, self._attempts, self._process.rng)
+        self._not_before = now + self._lookup.backoff.after_us(self._attempts)
 
 
 class _SentFields:

@@ -29,7 +29,6 @@ from kafkasim.model.client.consumer.modern.member_state import (
     MemberState,
 )
 from kafkasim.model.client.exceptions import KafkaError
-from kafkasim.model.client.net.connections import backoff_us
 from kafkasim.model.errors import Errors
 from kafkasim.model.facts import ConsumerAssigned, ConsumerRevoked, Rebalanced
 from kafkasim.model.messages import (
@@ -277,7 +276,7 @@ class ConsumerMembershipManager:
         }
         found = {k: some for k, some in self._target.partitions.items() if k in self._names}
         if len(found) < len(self._target.partitions):
-            self._metadata.request_update(now)
+            self._metadata.request_update(now, fresh=True)
         wanted = [TopicPartition(self._names[k], n) for k, some in found.items() for n in some]
         return LocalAssignment(self._target.local_epoch, found), tuple(sorted(wanted))
 
@@ -287,7 +286,7 @@ class ConsumerMembershipManager:
         def done(error: Errors, at: int) -> None:
             stale = error is Errors.STALE_MEMBER_EPOCH and self._membership.generation_id > 0
             retried = (error in RETRIED or stale) and error is not Errors.UNKNOWN_TOPIC_OR_PARTITION
-            wait = backoff_us(self._config, attempts, self._process.rng) if retried else 0
+            wait = self._metadata.connections.backoff.after_us(attempts) if retried else 0
             if not retried or at + wait >= deadline:
                 then(at)
                 self._poll.wake(at)

@@ -22,7 +22,6 @@ from kafkasim.model.client.consumer.share.acknowledgements import (
 )
 from kafkasim.model.client.consumer.share.fetched import ShareCompletedFetch
 from kafkasim.model.client.consumer.share.session import ShareSessionHandler
-from kafkasim.model.client.net.connections import backoff_us
 from kafkasim.model.errors import RETRIABLE, Errors
 from kafkasim.model.messages.share import ShareAcknowledgeResponse, ShareFetchResponse
 
@@ -350,4 +349,5 @@ class ShareConsumeRequestManager:
             state.attempts = state.not_before = 0
 
     def _retry(self, state: AcknowledgeState, now: int) -> None:
-        state.not_before = now + backoff_us(self._config, state.attempts, self._process.rng)
+        backoff = self._metadata.connections.backoff
+        state.not_before = now + backoff.after_us(state.attempts)

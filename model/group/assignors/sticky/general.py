@@ -19,15 +19,6 @@ from kafkasim.model.records import TopicPartition
 Partitions = list[TopicPartition]
 
 
-class NullPointerError(Exception):
-    """The owner of a partition in an older generation takes no part in the reassignment.
-
-    It could get nothing, as it has all of its topics, and lost nothing that another may have.
-    performReassignments looks up what it has all the same and ends in a NullPointerException, which
-    fails the poll() of the leader (Kafka 4.0.0 and 4.1.0 do).
-    """
-
-
 class GeneralAssignment:
     """One computation of it."""
 
@@ -179,13 +170,8 @@ class GeneralAssignment:
 
         The owner in an older generation comes first. Kafka asks for a member in a rack of the
         partition before it asks for any, but moves the partition to the same one in both cases.
-
-        Raises:
-            NullPointerError: the owner in an older generation takes no part.
         """
         count = len(self._current[self._owner[tp]])
-        if previous is not None and previous not in self._current:
-            raise NullPointerError(f"{previous}, the earlier owner of {tp}, is fixed")
         if previous is not None and count > len(self._current[previous]) + 1:
             self._move(tp, previous)
             return True
