@@ -406,6 +406,19 @@ STORIES: dict[str, tuple[list[Timed], list[Timed], list[Timed]]] = {
         [reported(10, 2, 3), reported(14, 1, 4, stops=True)],
         [reported(10, 2, 3), reported(15, 1, 4, stops=True)],
     ),
+    "SHUTDOWNENDS nobody lets an unregistered broker go": (
+        STOPPING,
+        [(14, "controller-1", registration(4, 1, "unregistered")),
+         (60, "broker-1", facts.BrokerState("SHUTTING_DOWN"))],
+        [(15, "controller-1", registration(4, 1, "unregistered")),
+         (60, "broker-1", facts.BrokerState("SHUTTING_DOWN"))],
+    ),
+    "SHUTDOWNENDS a broker was unregistered and has registered again": (
+        [(0, "controller-1", registration(0, 1, "unregistered")),
+         (0, "controller-1", registration(2, 1, "registered")), *STOPPING],
+        [(14, "broker-1", facts.BrokerState("SHUTTING_DOWN"))],
+        [(15, "broker-1", facts.BrokerState("SHUTTING_DOWN"))],
+    ),
     "SHUTDOWNENDS a ZooKeeper controller agrees to the first request": (
         STOPPING_ZK, [(10.5, "broker-1", facts.BrokerState("SHUTTING_DOWN"))],
         [(10.6, "broker-1", facts.BrokerState("SHUTTING_DOWN"))],

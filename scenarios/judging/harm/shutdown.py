@@ -14,6 +14,9 @@ What strikes the broker or a controller explains any wait until connections have
 strikes another broker explains a wait until that one is back or fenced: a session, an eighth of it
 until the next check, and a heartbeat. One that is struck and heartbeats on is not fenced: a broker
 with a slow disk does not get on with the metadata log, and holds the shutdown back until it does.
+The wait of a broker that was unregistered ends there: the controller refuses its heartbeats
+(ClusterControlManager.checkBrokerEpoch), and it asks on until controlled shutdown times out after
+five minutes (BrokerLifecycleManager, BrokerServer.shutdown).
 
 ZooKeeper: the controller elects the successors before it answers, and a broker that leads nothing
 any more may stop (KafkaController.doControlledShutdown). So with successors the answer to the
@@ -36,6 +39,7 @@ from kafkasim.scenarios.language.nodes import broker_of, node_of
 INTERVAL = "broker.heartbeat.interval.ms"
 SESSION = "broker.session.timeout.ms"
 SPREAD_US = 1_500_000
+REGISTERING = ("registered", "unregistered")
 
 
 class ShutdownEnds:
@@ -60,6 +64,7 @@ class ShutdownEnds:
         self._inactive: dict[int, bool] = {}
         self._moved: dict[int, int] = {}  # broker -> the metadata offset at which it began to stop
         self._replayed: dict[int, int] = {}  # broker -> the offset that its last heartbeat told
+        self._registrations: dict[int, facts.BrokerRegistration] = {}  # the last, or its removal
         trace = cluster.trace
         trace.subscribe(facts.BrokerState, self._on_state)
         trace.subscribe(facts.HostStopped, self._on_stopped)
@@ -73,6 +78,9 @@ class ShutdownEnds:
     def _on_state(self, seq: int, t: int, node: str, fact: facts.BrokerState) -> None:
         if not node.rpartition("-")[2].isdigit():
             return  # a second process of a broker
+        registered = self._registrations.get(broker_of(node))
+        if registered is not None and registered.change == "unregistered":
+            return
         if fact.state == "PENDING_CONTROLLED_SHUTDOWN":
             self._waiting[broker_of(node)] = self._begun[broker_of(node)] = t
             self._blocked.pop(broker_of(node), None)
@@ -115,8 +123,14 @@ class ShutdownEnds:
             del self._state[key]
 
     def _on_registration(
-        self, _seq: int, t: int, _node: str, fact: facts.BrokerRegistration
+        self, seq: int, t: int, _node: str, fact: facts.BrokerRegistration
     ) -> None:
+        known = self._registrations.get(fact.broker)
+        if fact.change in REGISTERING and (known is None or fact.offset > known.offset):
+            self._registrations[fact.broker] = fact  # a new controller may tell of it again
+            if fact.change == "unregistered" and fact.broker in self._waiting:
+                self._judge(seq, t, fact.broker)
+                del self._waiting[fact.broker]
         self._inactive[fact.broker] = fact.fenced or fact.shutting_down
         if fact.shutting_down:
             self._moved.setdefault(fact.broker, fact.offset)

@@ -8,17 +8,25 @@ SPREAD_US = 1_500_000
 
 WAITS = """
     -- Brokers that wait to be let go, and when somebody looked: as the broker stopped, asked once
-    -- more, or the phase of the run ended.
+    -- more, was unregistered, or the phase of the run ended. A broker that is unregistered waits for
+    -- nothing.
     SELECT run, node, broker, begun, begun_us, seq, t_us
     FROM (
         SELECT run, node, CAST(substring(node, 8) AS BIGINT) AS broker, seq AS begun,
-               t_us AS begun_us, what, coalesce(lead(seq) OVER host, 1L << 62) AS until
+               t_us AS begun_us, what, coalesce(lead(seq) OVER host, 1L << 62) AS until,
+               coalesce(lag(what) OVER host, '') AS before
         FROM (
             SELECT run, node, seq, t_us,
                    IF(state = 'SHUTTING_DOWN', 'stops', 'waits') AS what
             FROM BrokerState WHERE state IN ('PENDING_CONTROLLED_SHUTDOWN', 'SHUTTING_DOWN')
             UNION ALL
-            SELECT run, node, seq, t_us, 'down' FROM HostStopped)
+            SELECT run, node, seq, t_us, 'down' FROM HostStopped
+            UNION ALL
+            SELECT run, concat('broker-', broker), min(seq), min(t_us), change
+            FROM BrokerRegistration LEFT SEMI JOIN
+                 (SELECT run, broker FROM BrokerRegistration WHERE change = 'unregistered')
+                 USING (run, broker)
+            WHERE change IN ('registered', 'unregistered') GROUP BY run, broker, change, offset)
         WHERE node RLIKE '^broker-[0-9]+$'
         WINDOW host AS (PARTITION BY run, node ORDER BY seq)) AS waits
     JOIN (
@@ -27,9 +35,11 @@ WAITS = """
         UNION ALL
         SELECT run, seq, t_us, broker FROM BrokerHeartbeat WHERE want_shut_down
         UNION ALL
+        SELECT run, seq, t_us, broker FROM BrokerRegistration WHERE change = 'unregistered'
+        UNION ALL
         SELECT run, seq, t_us, NULL FROM Phase WHERE phase IN ('liveness', 'end')) AS looks
         ON run = at AND broker = coalesce(who, broker) AND seq > begun AND seq <= until
-    WHERE what = 'waits'"""
+    WHERE what = 'waits' AND before != 'unregistered'"""
 
 _HELD = """
     -- Leaderships of those brokers, from row to row, with the others that could take them over.
