@@ -310,6 +310,13 @@ STORIES: dict[str, tuple[list[Timed], list[Timed], list[Timed]]] = {
         [(8, "broker-1", facts.HighWatermark(T, 1, 0, 1, 1, (1, 2))), acked(8.5, 3.6)],
         [(3.9, "broker-1", facts.HighWatermark(T, 1, 0, 1, 1, (1, 2))), acked(8.5, 3.6)],
     ),
+    "ACKLATE one request waits for a batch that the leader has from another one": (
+        [PRODUCED[0], (0, "broker-2", facts.BecameLeader(T, 1, 0, 0, 0, 0, (1,))),
+         (2, "broker-2", other_partition(7)),
+         (3, "broker-1", facts.BecameLeader(T, 1, 1, 0, 1, 0, (1, 2))), PRODUCED[1], PRODUCED[3]],
+        [(8, "broker-1", facts.HighWatermark(T, 1, 1, 1, 1, (1, 2))), acked(8.5, 3.6)],
+        [(3.9, "broker-1", facts.HighWatermark(T, 1, 1, 1, 1, (1, 2))), acked(8.5, 3.6)],
+    ),
     "ACKLATE acks=1 does not wait": (
         PRODUCED[:2], [acked(5.9, 1.1, acks=1)], [acked(6.5, 1.6, acks=1)],
     ),

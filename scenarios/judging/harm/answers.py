@@ -3,8 +3,9 @@
 An acks=all request waits until the high watermark has passed all batches that it appended, in all
 of its partitions; acks=1 does not wait (DelayedProduce.tryComplete). A batch that is sent again is
 a duplicate of what the leader has: no append tells of it, but the request waits for it, too. So the
-judge counts all that the producer has waiting at the leader. Then the answer leaves the broker at
-once. A second covers its way and the threads of both sides. If neither the producer nor
+judge counts all that the producer has waiting at the leader, with what the leader had above its
+high watermark when it began to lead. Then the answer leaves the broker at once. A second covers its
+way and the threads of both sides. If neither the producer nor
 the leader was struck from the batch's creation on, nothing else explains that it comes later, nor
 that it did not come and the producer tried again: the second answer tells of the same offset. If
 the high watermark took request.timeout.ms, the answer may fall between two attempts of a producer

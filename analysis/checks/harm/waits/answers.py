@@ -44,7 +44,8 @@ LATE = f"""
 
 PASSED = """
     -- The clients' batches of leaders that late producers waited for, each with the row and the
-    -- time at which the high watermark of that leader had passed it.
+    -- time at which the high watermark of that leader had passed it. What a leader has of earlier
+    -- ones above its high watermark waits there since it leads.
     SELECT run, node, producer_id, seq, t_us, passed
     FROM (
         SELECT *, last(mark, true) OVER (
@@ -55,6 +56,16 @@ PASSED = """
             SELECT run, topic_id, partition, node, leader_epoch, seq, t_us, producer_id,
                    next_offset AS offset, NULL AS mark
             FROM Appended WHERE size(record_ids) > 0
+            UNION ALL
+            SELECT led.run, led.topic_id, led.partition, led.node, led.leader_epoch, led.seq,
+                   led.t_us, producer_id, next_offset, NULL
+            FROM BecameLeader AS led LEFT SEMI JOIN late_answers ON led.run = late_answers.run
+                AND waits AND led.node = batch.leader
+            JOIN Appended AS earlier
+                ON led.run = earlier.run AND led.topic_id = earlier.topic_id
+                AND led.partition = earlier.partition AND earlier.seq < led.seq
+                AND earlier.leader_epoch < led.leader_epoch AND size(record_ids) > 0
+                AND next_offset > high_watermark AND next_offset <= start_offset
             UNION ALL
             SELECT run, topic_id, partition, node, leader_epoch, seq, t_us, NULL, high_watermark,
                    struct(seq, t_us)

@@ -8,8 +8,7 @@ SPREAD_US = 1_500_000
 
 WAITS = """
     -- Brokers that wait to be let go, and when somebody looked: as the broker stopped, asked once
-    -- more, was unregistered, or the phase of the run ended. A broker that is unregistered waits for
-    -- nothing.
+    -- more, was unregistered, or the phase of the run ended. An unregistered broker does not wait.
     SELECT run, node, broker, begun, begun_us, seq, t_us
     FROM (
         SELECT run, node, CAST(substring(node, 8) AS BIGINT) AS broker, seq AS begun,

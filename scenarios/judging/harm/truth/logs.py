@@ -5,6 +5,7 @@ The facts of appends and high watermarks are the most frequent ones, so they are
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable
 
 from kafkasim.model import facts
@@ -20,7 +21,8 @@ class Leader:
 
     __slots__ = (
         "appended_us", "caught_up", "end", "ends", "epoch", "first_ids", "grown_us",
-        "high_watermark", "high_watermarks", "hw_us", "key", "min_isr", "node", "since_us", "start",
+        "high_watermark", "high_watermarks", "hw_us", "inherited", "key", "min_isr", "node",
+        "producer_ids", "since_us", "start",
     )  # fmt: skip
 
     def __init__(self, key: PartitionKey, node: str, fact: facts.BecameLeader, now: int) -> None:
@@ -32,11 +34,13 @@ class Leader:
         self.high_watermark = fact.high_watermark
         self.min_isr = 0  # effective, at the last high watermark; 0 unknown
         self.caught_up: dict[int, int] = {}  # broker -> when it was caught up at the latest
-        # In parallel, of each batch appended in this epoch: its end, when, its first record's id
-        # (−1: none).
+        # In parallel, of each batch appended in this epoch: its end, when, its producer, its first
+        # record's id (−1: none).
         self.ends: list[int] = []
         self.appended_us: list[int] = []
+        self.producer_ids: list[int] = []
         self.first_ids: list[int] = []
+        self.inherited: list[tuple[int, int]] = []  # clients' batches above: (producer id, end)
         self.high_watermarks: list[tuple[int, int]] = []  # and when they were reached
 
 
@@ -65,7 +69,8 @@ class Logs:
         self.newest: dict[PartitionKey, Leader] = {}
         self.followers: dict[tuple[PartitionKey, str], Follower] = {}
         self.appends: dict[str, list[tuple[int, int, Leader, int]]] = {}
-        """By node, in order: (when, producer id, leader, end offset) of clients' batches"""
+        """By node, in order: (when, producer id, leader, end offset) of clients' batches; also of
+        those that it had when it became the leader"""
         self._stood_still = stood_still
         trace.subscribe(facts.BecameLeader, self._on_leader)
         trace.subscribe(facts.Appended, self._on_appended)
@@ -81,7 +86,21 @@ class Logs:
         if known is None or known.epoch <= fact.leader_epoch:
             if known is not None:
                 self._stood_still(known, seq, t)
+                self._inherit(leader, known, t)
             self.newest[key] = leader
+
+    def _inherit(self, leader: Leader, former: Leader, now: int) -> None:
+        """Note what the new leader has of the former one above its high watermark: a producer that
+        sends it again waits for it as for what this leader appends."""
+        least, most = leader.high_watermark, leader.start
+        found = [each for each in former.inherited if least < each[1] <= most]
+        for at in range(bisect_right(former.ends, least), len(former.ends)):
+            if former.first_ids[at] != -1 and former.ends[at] <= most:
+                found.append((former.producer_ids[at], former.ends[at]))
+        leader.inherited = found
+        if found:
+            appends = self.appends.setdefault(leader.node, [])
+            appends += [(now, producer, leader, end) for producer, end in found]
 
     def _on_appended(self, _seq: int, t: int, node: str, fact: facts.Appended) -> None:
         leader = self.leaders.get(((fact.topic_id, fact.partition), node))
@@ -90,6 +109,7 @@ class Logs:
             leader.grown_us = t
             leader.ends.append(end)
             leader.appended_us.append(t)
+            leader.producer_ids.append(fact.producer_id)
             ids = fact.record_ids
             leader.first_ids.append(ids[0] if ids else -1)
             if ids:
