@@ -89,6 +89,8 @@ def _add_processor(rng: random.Random, data: dict[str, Any]) -> None:
     topic = data["topics"][0]
     replicas = len(topic["assignment"][0]) if topic.get("assignment") else 0
     factor = topic.get("replication-factor", replicas or 1)
+    if "leaderless" in data["expect"].get("never", ()):
+        factor = 3  # two brokers are struck at once, and no partition may be without a leader
     config = {"min.insync.replicas": topic["config"].get("min.insync.replicas", 1)}
     output = {"name": OUTPUT, "partitions": rng.choice((1, 2)), "replication-factor": factor}
     data["topics"].append(output | {"config": config})

@@ -175,13 +175,14 @@ class Focus:
                 self.reassign(partition, wanted, before)
         self.operations.append({"kind": "elect-leader", "topic": TOPIC, "at": ms(at)})
 
-    def reassign(self, partition: int, replicas: tuple[int, ...], at: float) -> None:
-        """Change the replicas of a partition, or their order."""
+    def reassign(self, partition: int, replicas: tuple[int, ...], at: float, **more: Any) -> None:
+        """Change the replicas of a partition, or their order; with ``when`` in ``more``, ``at`` is
+        the delay after the fact."""
         if partition < len(self.orders):
             self.orders[partition] = replicas
         self.operations.append({
             "kind": "reassign", "topic": TOPIC, "partition": partition,
-            "replicas": list(replicas), "at": ms(at),
+            "replicas": list(replicas), "at": ms(at), **more,
         })  # fmt: skip
 
     def install(self) -> None:

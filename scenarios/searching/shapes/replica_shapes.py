@@ -235,7 +235,8 @@ def controlled_shutdown(focus: Focus) -> None:
 def reassignment(focus: Focus) -> None:
     """Replicas move to two other brokers: one gets no records and the other crashes.
 
-    The old replicas must keep the partition until both new ones are in the ISR.
+    The old replicas must keep the partition until both new ones are in the ISR. It has records when
+    the move begins: without any, a replica that gets none is caught up.
     """
     rng = focus.rng
     focus.prepare(4, rng.randrange(7500, 9500))
@@ -245,7 +246,8 @@ def reassignment(focus: Focus) -> None:
     begins = rng.randrange(700, 1500)
     focus.delay_replication(last, [one, other, first], begins - 500, focus.duration_ms)
     for partition in range(len(focus.orders)):
-        focus.reassign(partition, (first, last), begins + 100 * partition)
+        written = {"fact": "HighWatermark", "fields": {"topic": TOPIC, "partition": partition}}
+        focus.reassign(partition, (first, last), begins + 100 * partition, when=written)
     focus.fault("crash", begins + rng.randrange(700, 3000), rng.randrange(3500, 5000),
                 node=f"broker-{first}")  # fmt: skip
     if focus.mode == "kraft":  # a new ZooKeeper controller removes dead leaders first
