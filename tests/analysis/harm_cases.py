@@ -48,6 +48,10 @@ TOUCHED = [limit("broker-2", "zookeeper.session.timeout.ms", 1),
            limit("zookeeper-1", "maxSessionTimeout", 9), zk_session("created", 4),
            ("zookeeper-1", facts.ZooKeeperRole("leading", 1, 1)),
            zk_session("touched")]  # fmt: skip
+TOLD_EXPIRED = ("broker-2", facts.ZooKeeperConnection(9, "EXPIRED", "zookeeper-1"))
+NEXT_SESSION = (
+    "zookeeper-2", facts.ZooKeeperSession(10, "created", "broker-2", "zookeeper-2", 10)
+)  # fmt: skip
 
 
 def leads(leader: int, epoch: int, offset: int) -> tuple[str, Any]:
@@ -90,6 +94,18 @@ HARM_CASES: dict[str, tuple[Case, dict[str, int]]] = {
         [*TOUCHED, QUIET, QUIET, zk_session("expiring"), zk_session("expired", 8), FENCED], {}),
     "a broker of ZooKeeper that is given up without an end": (
         [*TOUCHED, QUIET, QUIET, zk_session("expiring"), zk_session("expired", 6), FENCED],
+        {"FENCEREASON": 1}),
+    "a broker of ZooKeeper that was told of an end that was never committed": (
+        [*TOUCHED, QUIET, QUIET, zk_session("expiring"), TOLD_EXPIRED, NEXT_SESSION, FENCED], {}),
+    "a broker of ZooKeeper that is given up in its next session": (
+        [*TOUCHED, QUIET, QUIET, zk_session("expiring"), TOLD_EXPIRED, NEXT_SESSION,
+         ("broker-1", facts.BrokerRegistration(12, 2, 11, "fenced", True, False, ""))],
+        {"FENCEREASON": 1}),
+    "a broker of ZooKeeper that was told of an end that nobody proposed": (
+        [*TOUCHED, QUIET, QUIET, TOLD_EXPIRED, zk_session("expiring"), NEXT_SESSION, FENCED],
+        {"FENCEREASON": 1}),
+    "a broker of ZooKeeper that opens another session untold": (
+        [*TOUCHED, QUIET, QUIET, zk_session("expiring"), NEXT_SESSION, FENCED],
         {"FENCEREASON": 1}),
     "a session of ZooKeeper that ends early": (
         [*TOUCHED, QUIET, zk_session("expiring")], {"FENCEREASON": 1}),

@@ -63,6 +63,13 @@ def zk_session(t: float, event: str, node: str = "zookeeper-1", zxid: int = -1) 
     return t, node, facts.ZooKeeperSession(9, event, "broker-2", "zookeeper-2", zxid)
 
 
+def told_expired(t: float) -> list[Timed]:
+    """The broker learns that its session has expired, and opens another one."""
+    expired = facts.ZooKeeperConnection(9, "EXPIRED", "zookeeper-1")
+    created = facts.ZooKeeperSession(10, "created", "broker-2", "zookeeper-2", 10)
+    return [(t, "broker-2", expired), (t + 0.5, "zookeeper-2", created)]
+
+
 def two_replicas(offset: int, isr: tuple[int, ...] = (1, 2)) -> facts.PartitionChanged:
     return facts.PartitionChanged(offset, T, P, 1, 0, offset, isr, (1, 2), "created", False)
 
@@ -122,6 +129,10 @@ TOUCHED: list[Timed] = [
     limit("zookeeper-1", "minSessionTimeout", 4), limit("zookeeper-1", "maxSessionTimeout", 12),
     (1, "zookeeper-1", facts.ZooKeeperRole("leading", 1, 1)), zk_session(5, "touched"),
 ]  # fmt: skip
+ZK_REGISTERED: Timed = (
+    6, "broker-1", facts.BrokerRegistration(3, 2, 3, "registered", False, False, "")
+)  # fmt: skip
+ZK_FENCED: Timed = (20, "broker-1", facts.BrokerRegistration(9, 2, 3, "fenced", True, False, ""))
 
 WAITING: list[Timed] = [  # broker-1 and broker-2 hold offset 0, above the high watermark
     limit("broker-1", "replica.fetch.wait.max.ms", 0.5),
@@ -225,6 +236,21 @@ STORIES: dict[str, tuple[list[Timed], list[Timed], list[Timed]]] = {
          zk_session(18, "expired", zxid=8),
          (19, "broker-1", facts.BrokerRegistration(9, 2, 3, "fenced", True, False, ""))],
         [], [(20, "broker-1", facts.BrokerRegistration(12, 2, 11, "fenced", True, False, ""))],
+    ),
+    "FENCEREASON the ensemble told the broker of an end that was never committed": (
+        [*TOUCHED, ZK_REGISTERED, zk_session(18, "expiring"), *told_expired(18.1)],
+        [(20, "broker-1", facts.BrokerRegistration(9, 2, 3, "fenced", True, False, ""))],
+        [(20, "broker-1", facts.BrokerRegistration(12, 2, 11, "fenced", True, False, ""))],
+    ),
+    "FENCEREASON the session of which the broker was told was to end": (
+        [*TOUCHED, ZK_REGISTERED],
+        [zk_session(18, "expiring"), *told_expired(18.1), ZK_FENCED],
+        [*told_expired(18.1), ZK_FENCED],
+    ),
+    "FENCEREASON the broker was told of the end of its session": (
+        [*TOUCHED, ZK_REGISTERED, zk_session(18, "expiring")],
+        [*told_expired(18.1), ZK_FENCED],
+        [*told_expired(18.1)[1:], ZK_FENCED],
     ),
     "FENCEREASON a ZooKeeper session ends early": (
         TOUCHED, [zk_session(17.5, "expiring")], [zk_session(16, "expiring")],

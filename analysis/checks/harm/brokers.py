@@ -132,7 +132,30 @@ _CAUSES = """
         SELECT run, broker, broker_epoch, seq, want_fence OR want_shut_down FROM BrokerHeartbeat)
     GROUP BY run, broker, broker_epoch"""
 
-_CHANGES = """
+_TOLD_ENDS = """
+    -- The sessions of brokers that came after one of which the ensemble had told the broker that it
+    -- expired: its end was proposed, and may never have been committed. A new leader of the
+    -- ensemble tells older sessions again, which count once.
+    SELECT run, seq, broker, zxid FROM (
+        SELECT *, lag(zxid) OVER (PARTITION BY run, broker ORDER BY seq) AS before,
+               row_number() OVER (PARTITION BY run, broker ORDER BY seq) AS place
+        FROM (SELECT run, CAST(substring_index(client, '-', -1) AS BIGINT) AS broker, zxid,
+                     min(seq) AS seq
+              FROM ZooKeeperSession WHERE event = 'created' AND client RLIKE '^broker-[0-9]+$'
+              GROUP BY run, client, zxid
+              UNION ALL
+              SELECT DISTINCT told.run, CAST(substring_index(told.node, '-', -1) AS BIGINT), NULL,
+                     told.seq
+              FROM ZooKeeperConnection AS told
+              JOIN (SELECT run, session_id, min(seq) AS seq FROM ZooKeeperSession
+                    WHERE event = 'expiring' AND client LIKE 'broker-%'
+                    GROUP BY run, session_id) AS expiring
+                  ON told.run = expiring.run AND told.session_id = expiring.session_id
+                     AND expiring.seq < told.seq
+              WHERE state = 'EXPIRED' AND told.node RLIKE '^broker-[0-9]+$'))
+    WHERE zxid IS NOT NULL AND before IS NULL AND place > 1"""
+
+_CHANGES = f"""
     -- The records that fence and unfence a broker epoch, in order; ``gone``: a session of ZooKeeper
     -- had ended later than the broker's znode was created. A new controller tells older
     -- registrations again, which count once.
@@ -150,7 +173,9 @@ _CHANGES = """
             SELECT run, seq, CAST(substring_index(client, '-', -1) AS BIGINT), NULL, NULL, NULL,
                    zxid
             FROM ZooKeeperSession
-            WHERE event IN ('closed', 'expired') AND client RLIKE '^broker-[0-9]+$')
+            WHERE event IN ('closed', 'expired') AND client RLIKE '^broker-[0-9]+$'
+            UNION ALL
+            SELECT run, seq, broker, NULL, NULL, NULL, zxid FROM ({_TOLD_ENDS}))
         WINDOW told AS (PARTITION BY run, broker ORDER BY seq))
     WHERE change IN ('fenced', 'unfenced') AND offset > coalesce(newest, -1)
         AND run IN (SELECT run FROM BrokerHeartbeat UNION SELECT run FROM ZooKeeperSession)

@@ -17,6 +17,13 @@ heard of, by the leader's clock; the tick of the touch is over first, so it may 
 A new leader begins all sessions anew (SessionTrackerImpl). The controller may give up a broker only
 when the session behind the broker's znode was closed or has expired: by a transaction that is
 later than the one that created the znode.
+
+The ensemble's leader tells a broker that its session has expired as soon as it has proposed that
+(SessionTrackerImpl.touchSession returns False for a closing session, and
+LearnerHandler.revalidateSession passes it on). If the leader is deposed before the transaction is
+committed, the next one has the session still. The broker opens another one by then, and deletes the
+znode of the former session itself (KafkaZkClient.CheckedEphemeral, KAFKA-7165). So a session that
+the broker was told the end of is over once the broker's next session was created.
 """
 
 from __future__ import annotations
@@ -69,9 +76,12 @@ class FenceReason:
         self._active: dict[str, int] = {}  # controller, or ensemble's leader -> since when
         self._heard: dict[tuple[str, int, int], int] = {}  # controller, broker, epoch -> when
         self._causes: defaultdict[tuple[int, int], Causes] = defaultdict(Causes)  # broker, epoch
-        self._ended: dict[int, int] = {}  # broker -> zxid by which its last session ended
+        self._ended: dict[int, int] = {}  # broker -> zxid before which all its sessions are over
         self._offsets: dict[int, int] = {}  # broker -> its last registration seen
         self._touched: dict[tuple[str, int], int] = {}  # ensemble's leader, session -> when
+        self._expiring: dict[int, None] = {}  # sessions whose end was proposed
+        self._told: dict[int, bool] = {}  # broker -> whether it was told that of its last session
+        self._session: dict[int, int] = {}  # broker -> zxid that created its last session
         trace = cluster.trace
         trace.subscribe(facts.ControllerActive, self._on_controller)
         trace.subscribe(facts.BrokerHeartbeat, self._on_heartbeat)
@@ -79,6 +89,7 @@ class FenceReason:
         trace.subscribe(facts.BrokerRegistration, self._on_registration)
         trace.subscribe(facts.ZooKeeperRole, self._on_role)
         trace.subscribe(facts.ZooKeeperSession, self._on_zk_session)
+        trace.subscribe(facts.ZooKeeperConnection, self._on_zk_connection)
 
     def _on_controller(self, _seq: int, t: int, node: str, fact: facts.ControllerActive) -> None:
         if fact.active:
@@ -133,20 +144,36 @@ class FenceReason:
         if fact.role == "leading":
             self._active[node] = t
 
+    def _on_zk_connection(
+        self, _seq: int, _t: int, node: str, fact: facts.ZooKeeperConnection
+    ) -> None:
+        broker = _broker_of(node)
+        if broker is not None and fact.state == "EXPIRED" and fact.session_id in self._expiring:
+            self._told[broker] = True
+
     def _on_zk_session(self, seq: int, t: int, node: str, fact: facts.ZooKeeperSession) -> None:
-        broker = fact.client.rpartition("-")[2]
-        if not fact.client.startswith("broker-") or not broker.isdigit():
+        broker = _broker_of(fact.client)
+        if broker is None:
             return
+        if fact.event == "created" and fact.zxid > self._session.get(broker, -1):
+            self._session[broker] = fact.zxid
+            if self._told.pop(broker, False):
+                self._end(broker, fact.zxid)
         if fact.event in ("closed", "expired"):
-            self._ended[int(broker)] = max(fact.zxid, self._ended.get(int(broker), -1))
+            self._end(broker, fact.zxid)
         elif fact.event in ("created", "touched", "moved"):
             self._touched[node, fact.session_id] = t
         elif fact.event == "expiring":
+            self._expiring[fact.session_id] = None
             touched = self._touched.get((node, fact.session_id), 0)
             since = max(touched, self._active.get(node, 0))
             limit = self._session_us(node, fact.client)
             if limit is not None:
                 self._judge(seq, t, node, fact.client, since, limit, ZK_SESSION)
+
+    def _end(self, broker: int, zxid: int) -> None:
+        """Note that the sessions of a broker that were created before ``zxid`` are over."""
+        self._ended[broker] = max(zxid, self._ended.get(broker, -1))
 
     def _session_us(self, server: str, client: str) -> int | None:
         """Return the timeout of a client's session, as processConnectRequest clamps it."""
@@ -156,3 +183,9 @@ class FenceReason:
         if wanted is None or low is None or high is None:
             return None
         return min(max(wanted, low), high)
+
+
+def _broker_of(node: str) -> int | None:
+    """Return the number of a broker, None for another host."""
+    kind, _, number = node.rpartition("-")
+    return int(number) if kind == "broker" and number.isdigit() else None
