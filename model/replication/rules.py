@@ -32,6 +32,7 @@ class LeaderView(Protocol):
     """What a rule may read of a partition that this broker leads."""
 
     log: UnifiedLog
+    leader_id: int  # this broker
     leader_epoch_start: int  # the log end offset when the leadership began
     isr: tuple[int, ...]  # as the controller committed it last
     maximal_isr: tuple[int, ...]  # with whoever is proposed to join, and still with who is to leave
@@ -98,7 +99,12 @@ class ReplicationRules:
         return remote.leo == leader_end or now - remote.last_caught_up_us <= lag_us
 
     def out_of_sync(self, leader: LeaderView, now: int) -> tuple[int, ...]:
-        """Return the members of the committed ISR that are not caught up (getOutOfSyncReplicas)."""
+        """Return the members of the committed ISR that are not caught up (getOutOfSyncReplicas).
+
+        A member that is no replica is among them (isFollowerOutOfSync, KAFKA-9672): a ZooKeeper
+        controller takes a replica out of the ISR and out of the replicas in two writes, and a
+        leader may put it back between the two.
+        """
         leader_end = leader.log.log_end_offset
         lag_us = leader.lag_us
         remotes = leader.remotes
@@ -106,8 +112,11 @@ class ReplicationRules:
             [
                 member
                 for member in leader.isr
-                if member in remotes
-                and not self.is_caught_up(remotes[member], leader_end, now, lag_us)
+                if member != leader.leader_id
+                and (
+                    member not in remotes
+                    or not self.is_caught_up(remotes[member], leader_end, now, lag_us)
+                )
             ]
         )
 

@@ -19,7 +19,7 @@ from kafkasim.model.group.modern.assignors.spec import Assignor
 from kafkasim.model.group.modern.assignors.uniform import uniform_assign_4_1
 from kafkasim.model.group.rules import GroupRules
 from kafkasim.model.raft.rules import RaftRules
-from kafkasim.model.replication.rules import ReplicationRules
+from kafkasim.model.replication.rules import LeaderView, ReplicationRules
 from kafkasim.model.transaction.rules import TransactionRules
 from kafkasim.scenarios.variants.rules import PARTS, Rules
 
@@ -219,6 +219,17 @@ class Replication28(ReplicationRules):
     def fetch_session_shards(self) -> int:
         """Return one: the cache was divided in 3.8 (KAFKA-9401)."""
         return 1
+
+    def out_of_sync(self, leader: LeaderView, now: int) -> tuple[int, ...]:
+        """Return nobody while the ISR has a member that is no replica (before KAFKA-9672).
+
+        Partition.getReplicaOrException throws then. That also ends this round of the
+        isr-expiration task for partitions that come later, which is left out.
+        """
+        for member in leader.isr:
+            if member != leader.leader_id and member not in leader.remotes:
+                return ()
+        return super().out_of_sync(leader, now)
 
 
 RULES: dict[str, dict[str, type]] = {

@@ -81,6 +81,10 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 DELETED_OFFSET = tombstone()
+STRANGER = [  # broker-4 is in the ISR, and the replicas are 1, 2 and 3
+    ("broker-3", facts.ZkControllerWrite(2, 1, "/controller_epoch", 1)), topic(),
+    *[registered(each) for each in (1, 2, 3, 4)], changed((1, 4), 4), led(1, 1, 0, (1, 4)),
+]  # fmt: skip
 STATIC_JOIN = (
     "broker-1",
     facts.MemberRequest("g", "", "a", "JoinGroup", -1, ("orders",), ("range",), 6000, 10_000),
@@ -202,6 +206,13 @@ CASES: dict[str, tuple[Case, dict[str, int]]] = {
          changed((2,), 3, leader=2, reason="unclean", unclean=True, leader_epoch=2),
          led(2, 2, 4), mark(6, epoch=2, broker=2), led(3, 3, 5)], {"ACKED": 1}),
     "too few": ([topic(), mark(1, by=(1,))], {"MINISR": 1}),
+    "too few: a member of the ISR is no replica": (
+        [*STRANGER, mark(1, by=(1,))], {}),
+    "too few: a member of the ISR is no replica, in KRaft": (
+        [*STRANGER[1:], mark(1, by=(1,))], {"MINISR": 1}),
+    "too few: the leader has removed the member that is no replica": (
+        [*STRANGER, ("broker-1", facts.IsrChanged(T, 0, 1, 5, "shrink", (4,), (1,))),
+         mark(1, by=(1,))], {"MINISR": 1}),
     "two of two": ([topic(min_isr=3, replication_factor=2), mark(1, by=(1, 2))], {}),
     "watermark back": ([mark(5), mark(4)], {"HWMONO": 1}),
     "fenced member": (

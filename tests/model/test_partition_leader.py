@@ -9,6 +9,7 @@ from kafkasim.model.facts import (
     BecameLeader,
     ExpansionForgotten,
     HighWatermark,
+    IsrProposed,
     IsrUpdateFailed,
 )
 from kafkasim.model.messages import (
@@ -18,6 +19,7 @@ from kafkasim.model.messages import (
     FetchRequest,
 )
 from kafkasim.model.replication.rules import ReplicationRules
+from kafkasim.scenarios.variants.releases import Replication28
 from tests.model.replica_harness import TOPIC_ID, TP, Trio, registration
 
 NONE = Errors.NONE
@@ -195,3 +197,15 @@ def test_refused_changes_roll_back_or_stay_pending() -> None:
     ]
     trio.tell(1)
     assert (leader.isr, leader.state.in_flight) == ((1,), False)
+
+
+def test_a_member_of_the_isr_that_is_no_replica_leaves_it() -> None:
+    """Partition.isFollowerOutOfSync since 3.0 (KAFKA-9672); 2.8 throws, and removes nobody."""
+    proposed = {}
+    for rules in (ReplicationRules(), Replication28()):
+        trio = Trio(rules, replica_lag_time_max_ms=1000)
+        trio.registration = registration(1, 1, 1, isr=(1, 2, 3), replicas=(1, 2))
+        trio.tell(1)
+        trio.shrink(1)
+        proposed[type(rules)] = [f.replica_ids for _, f in trio.facts if type(f) is IsrProposed]
+    assert proposed == {ReplicationRules: [(3,)], Replication28: []}

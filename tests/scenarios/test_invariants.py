@@ -125,6 +125,11 @@ def _commits(generation: int) -> Row:
     return "broker-1", facts.OffsetCommitted("billing", "orders", 0, 5, generation, "m1", 1)
 
 
+STRANGER: list[Row] = [  # broker-4 is in the ISR, and the replicas are 1, 2 and 3
+    ("broker-3", facts.ZkControllerWrite(2, 1, "/controller_epoch", 1)),
+    ("controller-1", created(min_isr=2)), ("broker-3", changed(4, (1, 4))),
+    ("broker-1", facts.BecameLeader(T, P, 0, 4, 0, 0, (1, 4))), ("broker-1", appended(0, (10,))),
+]  # fmt: skip
 OFFSETS: Row = ("controller-1", facts.TopicCreated(2, "offsets-id", "__consumer_offsets", 1, 3, 1))
 LOADED: Row = ("broker-1", facts.CoordinatorLoaded(0, 1, True))
 PAIR: list[Row] = [  # m1 leads, and m2 has taken the assignment of the first generation
@@ -461,6 +466,28 @@ STORIES: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
         [("controller-1", created(min_isr=2)), ("broker-1", appended(0, (10,)))],
         [("broker-1", high_watermark(1, (1, 3), min_isr=2))],
         [("broker-1", high_watermark(1, (1,), min_isr=2))],
+    ),
+    "MINISR a member of a ZooKeeper leader's ISR is no replica": (
+        STRANGER,
+        [("broker-1", high_watermark(1, (1,), min_isr=2))],
+        [("broker-1", high_watermark(1, (), min_isr=2))],
+    ),
+    "MINISR a leader of KRaft has no such member": (
+        [*ALIVE, ("controller-1", registration(3, 4)), *STRANGER[1:]],
+        [("broker-1", high_watermark(1, (1, 2), min_isr=2))],
+        [("broker-1", high_watermark(1, (1,), min_isr=2))],
+    ),
+    "MINISR the leader has removed it": (
+        STRANGER,
+        [("broker-1", facts.IsrChanged(T, P, 0, 5, "expand", (2,), (1, 4, 2))),
+         ("broker-1", high_watermark(1, (1,), min_isr=2))],
+        [("broker-1", facts.IsrChanged(T, P, 0, 5, "shrink", (4,), (1,))),
+         ("broker-1", high_watermark(1, (1,), min_isr=2))],
+    ),
+    "MINISR an earlier leader epoch had it": (
+        STRANGER,
+        [("broker-1", high_watermark(1, (1,), min_isr=2))],
+        [("broker-1", high_watermark(1, (1,), epoch=1, min_isr=2))],
     ),
     "NODUP one sequence at two offsets": (
         [*START, ("broker-3", appended(0, (10,), pid=5, seq=0))],

@@ -16,6 +16,7 @@ from kafkasim.scenarios.judging.invariants.traced import (
     TracedLog,
     TracedPartition,
 )
+from kafkasim.scenarios.judging.invariants.zookeeper import Strangers
 from kafkasim.scenarios.judging.source import (
     DELETING,
     FORGOTTEN,
@@ -58,6 +59,7 @@ class Logs:
         self._deleted_names: dict[str, None] = {}
         self._needed: dict[str, int] = {}  # topic id -> effective min.insync.replicas, once asked
         self._deleted: dict[str, None] = {}  # topic ids
+        self._strangers = Strangers(cluster)
         trace = cluster.trace
         trace.subscribe(facts.TopicCreated, self._on_topic)
         trace.subscribe(facts.TopicDeleted, self._on_topic_deleted)
@@ -271,6 +273,8 @@ class Logs:
         needed = self._needed.get(fact.topic_id)
         if needed is None:
             needed = self._learn_needed(fact.topic_id)
+        if len(fact.acknowledged) < needed:
+            needed -= self._strangers.count(place, fact.leader_epoch, node)
         if len(fact.acknowledged) < needed:
             self.cluster.violated(
                 "MINISR", seq, t, state.key,

@@ -5,6 +5,8 @@ There is no metadata log to compare. A controller's epoch begins at the transact
 versions of partitions.) A controller records a write when it gets the answer, which a pause may
 delay, so a late write is found whichever fact comes first. And a broker that has accepted a
 request of a controller accepts none of an earlier one until it restarts.
+
+MINISR asks here for the members of ISRs that are no replicas.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from __future__ import annotations
 from kafkasim.model import facts
 from kafkasim.model.controller.zk.store.zk_data import CONTROLLER_EPOCH
 from kafkasim.scenarios.judging.invariants.traced import TracedCluster
+from kafkasim.scenarios.judging.source import PartitionKey
 
 
 class ZooKeeperWrites:
@@ -74,3 +77,43 @@ class ZooKeeperWrites:
 
     def _violated(self, seq: int, t: int, text: str) -> None:
         self.cluster.violated("META", seq, t, ("", -1), text)
+
+
+class Strangers:
+    """Members of ISRs that are no replicas, as the leaders have them.
+
+    A ZooKeeper controller takes a replica out of the ISR and out of the replicas in two writes. A
+    leader may put it back into the ISR between them, since the ISR's znode and the assignment's are
+    not written together. The leader counts its ISR against min.insync.replicas and waits only for
+    the log ends of replicas, so a stranger stands for a replica that has the records: until the
+    leader removes it (isFollowerOutOfSync; before 3.0 nobody does, KAFKA-9672).
+    """
+
+    def __init__(self, cluster: TracedCluster) -> None:
+        self._cluster = cluster
+        # By partition and leader epoch: the replicas in the row that begins the epoch.
+        self._replicas: dict[tuple[PartitionKey, int], tuple[int, ...]] = {}
+        # By partition and leader: the leader epoch, and how many strangers its ISR has.
+        self._known: dict[tuple[PartitionKey, str], tuple[int, int]] = {}
+        cluster.trace.subscribe(facts.PartitionChanged, self._on_changed)
+        cluster.trace.subscribe(facts.BecameLeader, self._on_isr)
+        cluster.trace.subscribe(facts.IsrChanged, self._on_isr)
+
+    def count(self, key: PartitionKey, leader_epoch: int, leader: str) -> int:
+        """Return how many members of the leader's ISR are no replicas."""
+        epoch, strangers = self._known.get((key, leader), (-1, 0))
+        return strangers if epoch == leader_epoch else 0
+
+    def _on_changed(self, _s: int, _t: int, _n: str, fact: facts.PartitionChanged) -> None:
+        if self._cluster.zookeeper:
+            place = ((fact.topic_id, fact.partition), fact.leader_epoch)
+            self._replicas.setdefault(place, fact.replicas)
+
+    def _on_isr(
+        self, _s: int, _t: int, node: str, fact: facts.BecameLeader | facts.IsrChanged
+    ) -> None:
+        if self._cluster.zookeeper:
+            key = (fact.topic_id, fact.partition)
+            replicas = self._replicas.get((key, fact.leader_epoch), fact.isr)
+            strangers = len([each for each in fact.isr if each not in replicas])
+            self._known[key, node] = (fact.leader_epoch, strangers)
