@@ -9,6 +9,7 @@ For each check the verdict gives the share of runs that violate it, with a Wilso
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
@@ -99,6 +100,9 @@ class Place(NamedTuple):
 
 
 NOWHERE = Place()
+
+READS = re.compile(r"group (\S+) is at (\d+) of \d+ in (\S+) ")
+"""What a stalled run lacks: group, position and partition of a reader that is not at the end."""
 
 EXIT_CODES = {"pass": 0, "expected": 0, "crash": 1, "safety": 10, "liveness": 11}
 
@@ -241,7 +245,8 @@ def check(stored: Stored) -> list[CheckFinding]:
     """Return the findings of all checks, from one query each over the views."""
     runs = stored.runs
     manifests = {run.name: run.manifest for run in runs}
-    lossy = [run.name for run in runs if run.manifest.get("losses")]
+    of_places = ("losses", "stall_excuse")  # they excuse places, not whole partitions
+    lossy = [run.name for run in runs if any(run.manifest.get(key) for key in of_places)]
     found: dict[tuple[Any, ...], CheckFinding] = {}
     lacking = [kind for kind in sorted(set(NEEDED.values())) if not stored.has(kind)]
     texts = queries(lossy, lacking + _empty(stored.spark))
@@ -310,8 +315,9 @@ def excuse(found: CheckFinding, manifest: Mapping[str, Any]) -> str:
     """Return why a finding is expected in this run, "" if it is not. ``found.topic`` is the id.
 
     It is expected if the scenario permits the anomaly, if it follows from records that the
-    partition lost, or from those that the offsets partitions of all groups concerned lost, or if
-    the check itself says why Kafka does so.
+    partition lost, or from those that the offsets partitions of all groups concerned lost, if all
+    groups wait before it in a stall that has an excuse, or if the check itself says why Kafka does
+    so.
     """
     if found.anomaly == "no-progress":
         return str(manifest.get("stall_excuse", ""))
@@ -333,7 +339,17 @@ def excuse(found: CheckFinding, manifest: Mapping[str, Any]) -> str:
         homes = {group: (id_, n) for group, id_, n in manifest.get("offsets_partitions", [])}
         lost = [_commits_lost(losses, homes.get(group), found.place) for group in found.groups]
         legal = lost if lost and all(lost) else []
+    if found.anomaly == "unseen" and not legal and _stalled(found, topic, manifest):
+        return str(manifest.get("stall_excuse", ""))
     return legal[0] if legal else found.place.excused
+
+
+def _stalled(found: CheckFinding, topic: str | None, manifest: Mapping[str, Any]) -> bool:
+    """Return whether all groups waited before a record when the run ended."""
+    lines = READS.finditer(str(manifest.get("reason", "")))
+    waiting = {line[1]: int(line[2]) for line in lines if line[3] == f"{topic}-{found.partition}"}
+    positions = [waiting.get(group, 1 << 62) for group in found.groups]
+    return bool(positions) and max(positions) <= found.place.offset
 
 
 def _explains(loss: Loss, found: CheckFinding) -> bool:

@@ -20,7 +20,7 @@ from kafkasim.scenarios.judging.group_members import Excuses, lost_group
 from kafkasim.scenarios.judging.invariants.traced import offsets_partition
 from kafkasim.scenarios.judging.readers.deleted_offsets import DeletedOffsets
 from kafkasim.scenarios.judging.readers.legacy.fetched_before import FetchedBefore
-from kafkasim.scenarios.judging.readers.passed import Passed, Place, ProcessedRanges
+from kafkasim.scenarios.judging.readers.passed import Passed, Place, ProcessedRanges, Stalled
 from kafkasim.scenarios.judging.source import (
     DELETING,
     UNCLEAN,
@@ -28,6 +28,7 @@ from kafkasim.scenarios.judging.source import (
     Loss,
     Losses,
     PartitionKey,
+    acknowledged,
     final_leaders,
 )
 from kafkasim.scenarios.judging.transactions.holes import Holes
@@ -142,6 +143,7 @@ class Delivery:
         self._given_again = GivenAgain(trace, losses)
         self._before = FetchedBefore(trace)
         self.given_back = GivenBack(trace)
+        self.stalled = Stalled()
         self._trimmed: dict[PartitionKey, int] = {}
         self._topics: dict[str, facts.TopicCreated] = {}
         self._found: dict[tuple[str, PartitionKey, tuple[str, ...]], list[_Noted]] = {}
@@ -303,7 +305,7 @@ class Delivery:
         The records concerned were lost; or a group got a record twice because its position was
         among lost ones, so that auto.offset.reset sent it back; or the partitions of the offsets
         topic of all groups concerned lost records before; or an epoch, or a sequence, was given
-        twice.
+        twice; or all groups waited before a record, in a stall that has an excuse.
         """
         reasons = [
             loss.reason
@@ -318,6 +320,9 @@ class Delivery:
             again = self._given_again.excuse(key, noted.record_id)
             again = again or self.given_back.excuse(key, noted.record_id)
             legal = [again] if again else []
+        if name == "unseen" and not legal:
+            stall = self.stalled.excuse(groups, key, noted.offset)
+            legal = [stall] if stall else []
         cause = reasons[0] if reasons else WEAK if noted.weak else ""
         return legal[0] if legal else "", cause
 
@@ -386,7 +391,7 @@ class Delivery:
         log_start = self._log_start(key, leader)
         read = self._values.get(key, {})
         covered = {group: self._start((group, key)) for group in self._groups.get(key, ())}
-        for record_id, (offset, at_us, acked) in self._acknowledged(key).items():
+        for record_id, (offset, at_us, acked) in acknowledged(self._acked.get(key, [])).items():
             found_at, weak = offsets.get(record_id), acked.acks != -1
             if found_at is None:
                 if self._holes.was_removed(key, record_id):
@@ -408,14 +413,6 @@ class Delivery:
                         "unseen", key, detail, AT_END, *groups, offset=found_at,
                         record_id=record_id, weak=weak,
                     )  # fmt: skip
-
-    def _acknowledged(self, key: PartitionKey) -> dict[int, tuple[int, int, facts.Acked]]:
-        """Return by record id its offset (−1 unknown), and the acknowledgement with its time."""
-        return {
-            record_id: (fact.base_offset + index if fact.base_offset >= 0 else -1, at_us, fact)
-            for at_us, fact in self._acked.get(key, [])
-            for index, record_id in enumerate(fact.record_ids)
-        }
 
     def _log_start(self, key: PartitionKey, leader: facts.FinalReplica) -> int:
         """Return the offset below which records were deleted, also if the leader forgot it."""

@@ -187,6 +187,12 @@ class Progress:
                     )
         return missing
 
+    def unread(self, missing: Iterable[str]) -> dict[tuple[str, PartitionKey], int]:
+        """Return where the groups are that have not read on, by group and partition."""
+        names = {self.name(key): key for key in self.partitions}
+        found = [line for each in missing if (line := _LAG.match(each)) and line[4] in names]
+        return {(line[1], names[line[4]]): int(line[2]) for line in found}
+
     def exposed_of(self, topic_ids: list[str]) -> dict[PartitionKey, int]:
         """Return the high watermarks of the partitions of some topics."""
         return {key: offset for key, (_, offset) in self.exposed.items() if key[0] in topic_ids}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -108,3 +108,17 @@ def final_leaders(trace: FactSource) -> dict[PartitionKey, facts.FinalReplica]:
 
     trace.subscribe(facts.FinalReplica, on_final)
     return leaders
+
+
+def acknowledged(
+    sends: Iterable[tuple[int, facts.Acked]],
+) -> dict[int, tuple[int, int, facts.Acked]]:
+    """Return by record id its offset (−1 unknown), and the acknowledgement with its time.
+
+    ``sends`` are the acknowledgements of one partition, each with its time in µs.
+    """
+    return {
+        record_id: (fact.base_offset + index if fact.base_offset >= 0 else -1, at_us, fact)
+        for at_us, fact in sends
+        for index, record_id in enumerate(fact.record_ids)
+    }

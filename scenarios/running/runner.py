@@ -270,6 +270,7 @@ class ScenarioRun:
         self.stall_excuse = self.progress.stall_excuse(
             self.missing, self.faults.excuse, self._why_it_waits
         )
+        self.delivery.stalled.learn(self.progress.unread(self.missing), self.stall_excuse)
 
     def _tells_static_leader(self, node: str) -> bool:
         rules = self.cluster.settings.broker_rules(node).group

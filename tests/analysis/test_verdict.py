@@ -178,6 +178,22 @@ def test_a_group_whose_offsets_were_lost_is_excused_what_follows_from_offsets() 
     assert excuse(of("duplicate", "g"), lossy("unclean-election", "offsets")) == ""
 
 
+def test_a_stall_excuses_the_records_that_all_groups_could_not_read() -> None:
+    line = "group {} is at {} of 42 in orders-0 (last read by consumer-1)"
+    reason = "; ".join([line.format("g", 20), "broker-3 is not unfenced", line.format("h", 30)])
+    manifest = {"stall_excuse": "static-leader-returned", "reason": reason,
+                "topics": {"id": "orders"}}  # fmt: skip
+    cases = {
+        of("unseen", "g", offset=20): "static-leader-returned", of("unseen", "g", offset=19): "",
+        of("unseen", "g", "h", offset=30): "static-leader-returned",
+        of("unseen", "g", "h", offset=29): "", of("unseen", "i", offset=30): "",
+        of("duplicate", "g", offset=20): "",
+    }  # fmt: skip
+    assert {one: excuse(one, manifest) for one in cases} == cases
+    assert excuse(of("unseen", "g", offset=20), {**manifest, "stall_excuse": ""}) == ""
+    assert excuse(of("unseen", "g", offset=20), {**manifest, "topics": {"id": "other"}}) == ""
+
+
 def test_both_judges_excuse_the_same() -> None:
     for name in ("FROM_RECORDS", "FROM_POSITIONS", "FROM_ORDER", "CAUSED"):
         assert getattr(verdict, name) == getattr(delivery, name)

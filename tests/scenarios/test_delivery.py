@@ -313,3 +313,45 @@ def test_a_record_taken_for_a_duplicate_was_lost_with_its_epoch(story: str) -> N
 def test_what_was_taken_for_a_duplicate_says_nothing_of_the_order(story: str) -> None:
     rows, breaks = ORDER_SENT[story]
     assert ("nonmonotonic-send" in explained(rows, (T, 0), Loss(0, 0, 0, 0, ""))) == breaks
+
+
+STALL = {("billing", (T, 0)): 1}
+
+
+@pytest.mark.parametrize(
+    ("positions", "reason", "excuse"),
+    [
+        (STALL, "static-leader-returned", "static-leader-returned"),
+        (STALL, "", ""),
+        ({("billing", (T, 0)): 2}, "static-leader-returned", ""),
+        ({("audit", (T, 0)): 1}, "static-leader-returned", ""),
+        ({("billing", (T, 1)): 1}, "static-leader-returned", ""),
+    ],
+    ids=["it waits there", "no excuse", "it was past it", "another group", "another partition"],
+)
+def test_a_stall_excuses_the_records_that_the_group_could_not_read(
+    positions: dict[tuple[str, tuple[str, int]], int], reason: str, excuse: str
+) -> None:
+    trace = FakeTrace()
+    delivery = Delivery(trace, lambda _key: [])
+    trace.record([*TOPIC, ACKED_BOTH, AT_ZERO, ("consumer-1", polled((0,), (10,))), BOTH])
+    delivery.stalled.learn(positions, reason)
+    assert [(a.name, a.offset, a.expected) for a in delivery.finish()] == [("unseen", 1, excuse)]
+
+
+def test_a_stall_excuses_a_record_only_if_it_kept_all_groups_from_it() -> None:
+    trace = FakeTrace()
+    delivery = Delivery(trace, lambda _key: [])
+    other = facts.Positioned("audit", "a1", T, 0, 0, "earliest")
+    trace.record(
+        [
+            *TOPIC,
+            ACKED_BOTH,
+            AT_ZERO,
+            ("consumer-2", other),
+            ("consumer-1", polled((0,), (10,))),
+            BOTH,
+        ]
+    )
+    delivery.stalled.learn(STALL, "static-leader-returned")
+    assert [(a.name, a.expected) for a in delivery.finish()] == [("unseen", "")]

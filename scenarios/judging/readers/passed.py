@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.source import FactSource, PartitionKey
@@ -60,6 +60,24 @@ class ProcessedRanges:
             position = max(position, high)
         if position < end:
             yield position, end
+
+
+class Stalled:
+    """What groups could not read, because a stall that Kafka has as well had not ended."""
+
+    def __init__(self) -> None:
+        self._positions: Mapping[tuple[str, PartitionKey], int] = {}
+        self._reason = ""
+
+    def learn(self, positions: Mapping[tuple[str, PartitionKey], int], reason: str) -> None:
+        """Take where groups stood when the run ended, and the stall's excuse, "" for none."""
+        self._positions, self._reason = positions, reason
+
+    def excuse(self, groups: Sequence[str], key: PartitionKey, offset: int) -> str:
+        """Return the stall's excuse if it kept all ``groups`` from an offset, or ""."""
+        far = 1 << 62  # a group that did not wait there
+        held = [self._positions.get((group, key), far) <= offset for group in groups]
+        return self._reason if held and all(held) else ""
 
 
 class Reader:
