@@ -24,6 +24,14 @@ def value(cls: type[T]) -> type[T]:
     return dataclass(cls, slots=True, frozen=FROZEN, eq=True)
 
 
+def is_uuid(text: str) -> bool:
+    """Return whether a text is 128 bits in URL-safe base 64 (Uuid.fromString)."""
+    try:
+        return len(text) <= 24 and len(base64.urlsafe_b64decode(text.rstrip("=") + "==")) == 16
+    except ValueError:
+        return False
+
+
 def random_uuid(rng: random.Random) -> str:
     """Return 128 random bits in URL-safe base 64, 22 characters, no dash first (Uuid)."""
     while True:

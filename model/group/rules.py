@@ -125,6 +125,15 @@ class GroupRules:
         """Return whether brokers serve share groups if share.version is 1 (KIP-932, Kafka 4.1)."""
         return False
 
+    def alters_share_offsets(self) -> bool:
+        """Return whether AlterShareGroupOffsets does what it is asked.
+
+        The broker of Kafka 4.1.0 adds topics to a collection while they are in another one, which
+        takes none, and it drops the coordinator's error: the answer is NONE, and nothing has
+        changed. Since 4.2 it adds duplicates (KafkaApis.handleAlterShareGroupOffsetsRequest).
+        """
+        return True
+
     def load_continues(self, offset: int, start: int, end: int) -> bool:
         """Return whether a coordinator reads on at ``offset`` of a log from ``start`` to ``end``.
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from kafkasim.model.messages.share import StateBatch
 from kafkasim.model.records import Record, record_size
-from kafkasim.model.values import value
+from kafkasim.model.values import is_uuid, value
 
 UNINITIALIZED_START_OFFSET = -1
 DEFAULT_STATE_EPOCH = 0
@@ -34,13 +34,13 @@ class SharePartitionKey(NamedTuple):
 def is_coordinator_key(key: str) -> bool:
     """Return whether a key is of the form groupId:topicId:partition (SharePartitionKey.validate).
 
-    A group id with a colon makes no such key. Left out: the form of the topic id.
+    A group id with a colon makes no such key.
     """
     tokens = key.rstrip(":").split(":")
     return (
         len(tokens) == 3
         and bool(tokens[0].strip())
-        and bool(tokens[1])
+        and is_uuid(tokens[1])
         and tokens[2].removeprefix("-").isdecimal()
     )
 

@@ -25,6 +25,7 @@ from tests.fidelity import (
     kafka_quorum,
     kafka_server_assignors,
     kafka_settings,
+    kafka_share_groups,
 )
 from tests.fidelity.conversations import all_answers
 from tests.fidelity.playing import GROUPS
@@ -55,6 +56,7 @@ def answers(version: str) -> list[str]:
 PARTS = {
     "defaults": Part(kafka_settings.VERSIONS, kafka_settings.ask),
     "consumer_groups": Part(kafka_consumer_groups.VERSIONS, kafka_consumer_groups.ask),
+    "share_groups": Part(kafka_share_groups.VERSIONS, kafka_share_groups.ask),
     "server_assignments": Part(kafka_server_assignors.VERSIONS, kafka_server_assignors.ask),
     "control": Part(kafka_control.VERSIONS, kafka_control.ask),
     "quorum": Part(kafka_quorum.VERSIONS, kafka_quorum.ask),

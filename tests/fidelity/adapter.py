@@ -18,11 +18,15 @@ from tests.fidelity import (
     quorum_on_wire,
     quotas_on_wire,
     servers_on_wire,
+    share_on_wire,
     transactions_on_wire,
 )
 from tests.fidelity.batches import decoded, encoded
 
 Body = dict[str, Any]
+
+SHARE = 2
+"""The type of the key of a share partition, in FindCoordinator."""
 
 VERSIONS = {
     "Produce": 11,  # topics by name
@@ -55,6 +59,7 @@ VERSIONS = {
     **quorum_on_wire.VERSIONS,
     **servers_on_wire.VERSIONS,
     **control_on_wire.VERSIONS,
+    **share_on_wire.VERSIONS,
     "DescribeGroups": 6,
     "ListGroups": 5,
     "DeleteGroups": 2,
@@ -84,6 +89,8 @@ def to_wire(message: m.Message) -> tuple[str, Body]:
 
 def version_of(message: m.Message, api: str) -> int:
     """Return the version in which a request is spoken."""
+    if isinstance(message, m.FindCoordinatorRequest) and message.key_type == SHARE:
+        return 6  # the first one with share groups
     own = transactions_on_wire.version(message)
     return VERSIONS[api] if own is None else own
 
@@ -400,6 +407,7 @@ _REQUESTS: dict[type, tuple[str, Callable[[Any], Body]]] = {
     **quorum_on_wire.REQUESTS,
     **servers_on_wire.REQUESTS,
     **control_on_wire.REQUESTS,
+    **share_on_wire.REQUESTS,
     m.ProduceRequest: ("Produce", _produce),
     m.FetchRequest: ("Fetch", _fetch),
     m.ListOffsetsRequest: ("ListOffsets", _list_offsets),
@@ -407,7 +415,11 @@ _REQUESTS: dict[type, tuple[str, Callable[[Any], Body]]] = {
     m.MetadataRequest: ("Metadata", _metadata),
     m.FindCoordinatorRequest: (
         "FindCoordinator",
-        lambda r: {"Key": r.key, "KeyType": r.key_type},
+        lambda r: (
+            {"CoordinatorKeys": [r.key], "KeyType": r.key_type}
+            if r.key_type == SHARE
+            else {"Key": r.key, "KeyType": r.key_type}
+        ),
     ),
     m.JoinGroupRequest: ("JoinGroup", _join_group),
     m.SyncGroupRequest: ("SyncGroup", _sync_group),
@@ -602,6 +614,12 @@ def _group_described(body: Body) -> m.DescribedGroup:
     )  # fmt: skip
 
 
+def _coordinator_found(request: m.FindCoordinatorRequest, body: Body) -> m.FindCoordinatorResponse:
+    if request.key_type == SHARE:
+        (body,) = body["Coordinators"]
+    return m.FindCoordinatorResponse(_error(body), body["NodeId"], f"broker-{body['NodeId']}")
+
+
 def _joined(_: Any, body: Body) -> m.JoinGroupResponse:
     members = tuple(
         m.JoinGroupMember(each["MemberId"], each["GroupInstanceId"], m.Subscription(()))
@@ -669,14 +687,13 @@ _RESPONSES: dict[type, Callable[[Any, Body], Any]] = {
     **quorum_on_wire.RESPONSES,
     **servers_on_wire.RESPONSES,
     **control_on_wire.RESPONSES,
+    **share_on_wire.RESPONSES,
     **transactions_on_wire.RESPONSES,
     m.ProduceRequest: _produced,
     m.ListOffsetsRequest: _listed,
     m.OffsetsForLeaderEpochRequest: _epochs_ended,
     m.MetadataRequest: _described,
-    m.FindCoordinatorRequest: lambda _, b: m.FindCoordinatorResponse(
-        _error(b), b["NodeId"], f"broker-{b['NodeId']}"
-    ),
+    m.FindCoordinatorRequest: _coordinator_found,
     m.JoinGroupRequest: _joined,
     m.SyncGroupRequest: lambda _, b: m.SyncGroupResponse(
         _error(b), b["ProtocolType"], b["ProtocolName"], _assigned(b["Assignment"])

@@ -22,6 +22,7 @@ from tests.fidelity import (
     quorum_on_wire,
     quotas_on_wire,
     servers_on_wire,
+    share_on_wire,
     transactions_on_wire,
 )
 from tests.fidelity.adapter import OLDER, VERSIONS, from_wire, to_wire, version_of
@@ -69,7 +70,7 @@ class ModelSide:
     """The model: three brokers and a controller or a ZooKeeper server, no simulator in between.
 
     ``release`` selects the defaults and rules of the servers, as a scenario's ``kafka-version``
-    does; ``rules`` stand in for the brokers' own. With
+    does; ``rules`` stand in for the brokers' own, ``parts`` for single ones of them by name. With
     ``kraft_version`` 1 the quorum's voters may change.
     """
 
@@ -81,11 +82,12 @@ class ModelSide:
         rules: BrokerRules | None = None,
         settings: Mapping[str, str] = SETTINGS,
         kraft_version: int = 0,
+        parts: Mapping[str, Any] | None = None,
     ) -> None:
         self.zookeeper = zookeeper
         properties = {**settings, **BROKER.get(release, {})}
         typed = {key.replace(".", "_"): _typed(value) for key, value in properties.items()}
-        own = {part: made() for part, made in RULES.get(release, {}).items()}
+        own = {part: made() for part, made in RULES.get(release, {}).items()} | dict(parts or {})
         controller = own.pop("controller", None) or ControllerRules()
         own.pop("client", None)
         rules = rules or BrokerRules(features=controller.supported_features(), **own)
@@ -273,6 +275,7 @@ _SHOWN: dict[type, Any] = {
     **quorum_on_wire.SHOWN,
     **servers_on_wire.SHOWN,
     **control_on_wire.SHOWN,
+    **share_on_wire.SHOWN,
     m.ProduceResponse: lambda a, n: [
         f"{_at(p.tp)} {p.error.name} base={p.base_offset}"
         for p in sorted(a.partitions, key=lambda p: p.tp)

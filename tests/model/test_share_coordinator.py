@@ -308,13 +308,14 @@ def test_a_log_that_was_cut_may_begin_with_an_update(begun: ShareBench) -> None:
 @pytest.mark.parametrize(
     ("key", "valid"),
     [
-        ("g:t:0", True),
-        ("g:t", False),
+        ("g:AAAAAAAAAAAAAAAAAAAAAw:0", True),
+        ("g:t:0", False),  # the topic id is no Uuid
+        ("g:AAAAAAAAAAAAAAAAAAAAAw", False),
         ("", False),
-        (" :t:0", False),
+        (" :AAAAAAAAAAAAAAAAAAAAAw:0", False),
         ("g::0", False),
-        ("g:t:x", False),
-        ("a:b:t:0", False),  # a group id with a colon
+        ("g:AAAAAAAAAAAAAAAAAAAAAw:x", False),
+        ("a:b:AAAAAAAAAAAAAAAAAAAAAw:0", False),  # a group id with a colon
     ],
 )
 def test_the_form_of_a_share_partitions_key(key: str, valid: bool) -> None:

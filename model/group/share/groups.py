@@ -94,6 +94,7 @@ class ShareGroups:
     ) -> None:
         self._runtime = runtime
         self._supported = rules.has_share_groups()
+        self._alters_offsets = rules.alters_share_offsets()
         self._image = image
         self._find = find
         self.writer = writer = ShareGroupWriter(runtime)
@@ -177,6 +178,9 @@ class ShareGroups:
                 if self._image.topic_by_name(name) is None
             ]
         )
+        if not self._alters_offsets:
+            self._runtime.respond(parked, AlterShareGroupOffsetsResponse(NONE, unknown))
+            return
         names = [name for name, _, _ in unknown]
         known = tuple([topic for topic in request.topics if topic[0] not in names])
         shard = self._find(request.group_id)

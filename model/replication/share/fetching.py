@@ -90,6 +90,9 @@ class DelayedShareFetch:
         offsets = {} if self.done else self._acquirable()
         if not offsets:
             return
+        if self.request.max_bytes <= 0:
+            self._read_and_answer(offsets, now)
+            return
         fetch, wanted = self._fetch(offsets)
         if self._reader.available_bytes(fetch, wanted, now) >= fetch.min_bytes:
             self._read_and_answer(offsets, now)
@@ -143,7 +146,10 @@ class DelayedShareFetch:
         self.done = True
         self._port.unpark(self)
         found: list[SharePartitionResponse] = []
-        if offsets:
+        if offsets and self.request.max_bytes <= 0:
+            # PartitionMaxBytesStrategy.checkValidArguments throws IllegalArgumentException.
+            self.errors.update(dict.fromkeys(offsets, Errors.UNKNOWN_SERVER_ERROR))
+        elif offsets:
             fetch, wanted = self._fetch(offsets)
             left = self.request.max_records
             for asked, _, _, read in self._reader.read(fetch, wanted, now, first=False).reads:

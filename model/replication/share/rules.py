@@ -62,3 +62,11 @@ class ShareRules:
         it counted (releaseAcquiredRecordsForCompleteBatch).
         """
         return -1
+
+    def searches_past_transitions(self) -> bool:
+        """Return whether the next fetch begins behind records that are in transition.
+
+        In Kafka 4.1.0 a share fetch that comes with a release begins at the released record, finds
+        that it cannot be acquired yet, and is answered empty (SharePartition.nextFetchOffset).
+        """
+        return True

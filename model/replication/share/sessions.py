@@ -64,8 +64,11 @@ class ShareSession:
     ) -> tuple[Errors, list[SharePartitionResponse]]:
         """Return the partitions of a response that have news, or the session's error.
 
-        A session that went on with another request meanwhile refuses the older one.
+        The response that opens a session has all of them. A session that went on with another
+        request meanwhile refuses the older one.
         """
+        if request_epoch == INITIAL_SHARE_EPOCH:
+            return NONE, found
         if self.epoch != next_epoch(request_epoch):
             return Errors.INVALID_SHARE_SESSION_EPOCH, []
         news: list[SharePartitionResponse] = []

@@ -2,7 +2,7 @@
 
 A share fetch acknowledges what its member fetched before, then fetches; its answer waits for both.
 The checks come in Kafka's order: the feature, the session, the acknowledgements, the partitions.
-Left out: authorization and quotas.
+Left out: authorization and quotas, and the form of the member id, which Kafka reads as a Uuid.
 """
 
 from __future__ import annotations
@@ -110,6 +110,10 @@ class ShareApis:
         error = NONE
         if session is not None:
             error, found = session.answers(request.session_epoch, found)
+        if any(each.error is Errors.UNKNOWN_TOPIC_ID for each in found):
+            # BrokerTopicStats.updateBytesOut finds no name, and a NullPointerException ends it all.
+            self._respond(item, ShareFetchResponse(Errors.UNKNOWN_SERVER_ERROR), now)
+            return
         answers = {(each.topic_id, each.tp): each for each in found}
         for key, failure in acknowledged.items():
             known = answers.get(key) or SharePartitionResponse(key[1], key[0], NONE)
@@ -191,28 +195,30 @@ class ShareApis:
     ) -> None:
         """Acknowledge what is well formed; ``done`` is called with the result of each partition.
 
+        A partition without acknowledgements has a result only beside one that is acknowledged.
         Kafka: getAcknowledgeBatchesFromShareFetchRequest, validateAcknowledgementBatches,
         handleAcknowledgements.
         """
         refused: Results = {}
+        empty: Results = {}
         batches: dict[TopicIdPartition, tuple[AcknowledgementBatch, ...]] = {}
         for asked in partitions:
-            if not asked.acknowledgements:
-                continue
             key = (asked.topic_id, asked.tp)
             error = self._error_of(key)
             if error is not Errors.UNKNOWN_TOPIC_ID and not _is_valid(asked.acknowledgements):
                 error = Errors.INVALID_REQUEST
-            if error is NONE:
+            if error is not NONE:
+                refused[key] = error
+            elif asked.acknowledgements:
                 batches[key] = asked.acknowledgements
             else:
-                refused[key] = error
+                empty[key] = NONE
         if not batches:
             done(refused, now)
             return
 
         def served(results: Results, at: int) -> None:
-            done({**results, **refused}, at)
+            done({**results, **refused, **empty}, at)
 
         self._shares.acknowledge(group_id, member_id, batches, served, now)
 
@@ -231,7 +237,8 @@ class _Fetch:
         """Acknowledge first, then fetch."""
         request: ShareFetchRequest = self._item.message
         apis = self._apis
-        partitions = request.partitions
+        acknowledges = any(each.acknowledgements for each in request.partitions)
+        partitions = request.partitions if acknowledges else ()
         apis.acknowledge(request.group_id, request.member_id, partitions, self._on_results, now)
         apis.fetch(self._item, self._session, self._on_records, now)
 

@@ -141,7 +141,10 @@ class Acknowledger:
         return NONE
 
     def _start(self, state: InFlightState, new: RecordState, count_change: int) -> bool:
-        return state.start(new, count_change, self._most_deliveries, EMPTY_MEMBER_ID)
+        started = state.start(new, count_change, self._most_deliveries, EMPTY_MEMBER_ID)
+        if started and state.state is AVAILABLE:  # once more when it is written (KAFKA-19463)
+            self._cache.find_next = True
+        return started
 
     # ------------------------------------------------------------------------------- release
 

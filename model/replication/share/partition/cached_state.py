@@ -185,7 +185,8 @@ class CachedState:
     def _first_available(self) -> int:
         gap_open = self.gap_open
         gap = self._gap_start
-        skips = self._rules.honours_transitions()
+        rules = self._rules
+        skips = rules.honours_transitions() and rules.searches_past_transitions()
         for batch in self:
             if gap_open:
                 if batch.first_offset > gap:

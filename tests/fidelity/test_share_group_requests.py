@@ -1,0 +1,58 @@
+"""The model answers raw requests of share groups as Kafka's brokers did (KIP-932)."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkasim.model.replication.share.rules import ShareRules
+from kafkasim.scenarios.variants.releases import Group41
+from tests.fidelity.kafka_share_groups import SETTINGS, VERSIONS, answers, committed
+from tests.fidelity.sides import ModelSide
+
+NOT_A_UUID = "Kafka reads the member id of a share fetch as a Uuid; the model takes any text"
+DIFFERENT = {"4.1.0": {"fetching / open as a member whose id is no Uuid": NOT_A_UUID}}
+"""What the model answers otherwise, with the reason."""
+
+
+class Group410(Group41):
+    """The group coordinator of 4.1.0, without what later ones corrected."""
+
+    def alters_share_offsets(self) -> bool:
+        return False
+
+
+class Share410(ShareRules):
+    """The share partitions of 4.1.0, without what later releases corrected."""
+
+    def archives_every_batch(self) -> bool:
+        return False
+
+    def frees_expired_on_rollback(self) -> bool:
+        return False
+
+    def keeps_archived_on_rollback(self) -> bool:
+        return False
+
+    def keeps_start_offset(self) -> bool:
+        return False
+
+    def releases_around_others(self) -> bool:
+        return False
+
+    def searches_past_transitions(self) -> bool:
+        return False
+
+
+PARTS = {"4.1.0": {"group": Group410(), "share": Share410()}}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_model_answers_as_kafka_did(version: str) -> None:
+    kafka = committed(version)
+    model = answers(ModelSide(release=version[:3], settings=SETTINGS, parts=PARTS[version]))
+    differ = {
+        line.split(": ")[0]: (line, answer)
+        for line, answer in zip(kafka, model, strict=True)
+        if line != answer
+    }
+    assert sorted(differ) == sorted(DIFFERENT[version]), differ
