@@ -263,9 +263,9 @@ SHOWN: dict[type, Callable[[Any, Any], list[str]]] = {
         f"{a.error.name} {n.producer(a.producer_id)} epoch={a.producer_epoch}"
     ],
     m.TxnOffsetCommitResponse: lambda a, _: [_errors(a.results)],
-    m.WriteTxnMarkersResponse: lambda a, n: [
+    m.WriteTxnMarkersResponse: lambda a, n: sorted(
         f"{n.producer(producer_id)} {_errors(results)}" for producer_id, results in a.results
-    ],
+    ),
     m.DescribeProducersResponse: lambda a, n: [
         f"{p.tp} {p.error.name} "
         + " | ".join(

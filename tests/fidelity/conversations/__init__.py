@@ -11,6 +11,7 @@ from collections.abc import Callable
 from tests.fidelity.conversations import (
     group_admin,
     groups,
+    markers,
     operators,
     quotas,
     records,
@@ -39,6 +40,7 @@ CONVERSATIONS: dict[str, Callable[[Talk], None]] = {
     "deleting records": records.deleting_records,
     "transactions": transactions.transactions,
     "transactions of version 2": transactions.transactions_of_two,
+    "markers": markers.markers,
 }
 
 

@@ -98,9 +98,9 @@ class PendingMarkers:
             self._missing -= 1
 
     def response(self) -> WriteTxnMarkersResponse:
-        """Return the response of the whole request."""
+        """Return the response of the whole request; a marker without partitions is not in it."""
         return WriteTxnMarkersResponse(
-            tuple([(pid, tuple(errors.items())) for pid, errors in self.errors.items()])
+            tuple([(pid, tuple(errors.items())) for pid, errors in self.errors.items() if errors])
         )
 
 
