@@ -43,6 +43,7 @@ class Quorum:
         self.leader = -1 if leader is None else int(leader["leader"])
         self.leader_host = "" if leader is None else str(leader["node"])
         self.epoch = max((int(row["epoch"]) for row in state.raft.values()), default=0)
+        self.tells_no_directory = spec.get("kafka-version", "4.0") != "4.1"
         first = list(self.hosts)[: voters or None]
         self.voters = sorted(state.voters.get(self.leader_host, first))
         running = [n for n in self.hosts if state.processes.get(self.hosts[n]) == "running"]
@@ -142,11 +143,16 @@ def _lines(values: Mapping[str, Any]) -> list[str]:
 
 
 def _replicas(quorum: Quorum, nodes: Iterable[int]) -> str:
-    """Return replicas as MetadataQuorumCommand.printReplicaState does."""
+    """Return replicas as MetadataQuorumCommand.printReplicaState does.
+
+    The command of 4.1 leaves a missing directory id out, that of 4.0 says null.
+    """
     told = []
     for node in nodes:
         directory_id = quorum.state.directories.get(node)
-        fields = [f'"id": {node}', f'"directoryId": {json.dumps(directory_id)}']
+        fields = [f'"id": {node}']
+        if directory_id or quorum.tells_no_directory:
+            fields.append(f'"directoryId": {json.dumps(directory_id)}')
         if endpoint := quorum.endpoint(node):
             fields.append(f'"endpoints": ["{endpoint}"]')
         told.append("{" + ", ".join(fields) + "}")

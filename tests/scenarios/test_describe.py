@@ -187,6 +187,20 @@ def test_quorum_as_kafka_metadata_quorum_prints_it(stored: Path) -> None:
     ]
 
 
+def test_the_command_of_4_1_leaves_a_missing_directory_id_out(tmp_path: Path) -> None:
+    """Kafka 4.1.0 printed so of a static quorum, with ports and directory ids of its own:
+
+    CurrentVoters:          [{"id": 100, "endpoints": ["CONTROLLER://127.0.0.1:38393"]}]
+    """
+    cluster = {"controllers": 1, "kafka-version": "4.1"}
+    raft = facts.RaftRole("leader", 1, 3001)
+    stored = _store(tmp_path, [(0, "controller-1", raft)], {"cluster": cluster})
+    assert (
+        status(state_at(stored, "0"))[-2]
+        == 'CurrentVoters:          [{"id": 3001, "endpoints": ["CONTROLLER://controller-1:9093"]}]'
+    )
+
+
 def _store(
     directory: Path, rows: list[tuple[int, str, Any]], spec: dict[str, Any] | None = None
 ) -> Path:
