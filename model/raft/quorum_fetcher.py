@@ -39,7 +39,6 @@ from kafkasim.model.raft.quorum.voters import VoterSets
 from kafkasim.model.storage.files import DiskError
 
 RETRY_TIMER = (LANE, "fetch")
-MAX_WAIT_MS = 500
 SNAPSHOT_MAX_BYTES = 8 * 1024 * 1024
 SNAPSHOT_ERRORS = (Errors.SNAPSHOT_NOT_FOUND, Errors.POSITION_OUT_OF_RANGE)
 
@@ -58,6 +57,7 @@ class QuorumFetcher:
         "_elections",
         "_followed_epoch",
         "_log",
+        "_max_wait_ms",
         "_peers",
         "_quorum",
         "_snapshots",
@@ -83,6 +83,7 @@ class QuorumFetcher:
         self._voters = voters
         self._peers = peers
         self._log = log
+        self._max_wait_ms = context.rules.max_fetch_wait_ms(context.fetch_timeout_us)
         self._snapshots = snapshots
         self._delivery = delivery
         self._elections = elections
@@ -141,7 +142,7 @@ class QuorumFetcher:
             role.epoch,
             log.end_offset,
             log.last_epoch,
-            MAX_WAIT_MS,
+            self._max_wait_ms,
             replica_directory_id=self._context.directory_id,
             high_watermark=log.high_watermark,
         )

@@ -117,6 +117,13 @@ class RaftRules:
         """Return whether fetched records are flushed before the next Fetch acknowledges them."""
         return voter
 
+    def max_fetch_wait_ms(self, fetch_timeout_us: int) -> int:
+        """Return how long a leader may hold a Fetch back that finds no records.
+
+        It is a constant, whatever the fetch timeout (KafkaRaftClient.MAX_FETCH_WAIT_MS).
+        """
+        return 500
+
     def check_quorum_us(self, fetch_timeout_us: int) -> int | None:
         """Return how long a leader leads without fetches of a majority (KAFKA-15489); None: for
         ever."""

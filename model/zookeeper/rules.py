@@ -18,6 +18,14 @@ from kafkasim.model.zookeeper.config import ZooKeeperConfig
 class EnsembleRaftRules(RaftRules):
     """The Raft core's rules in the place of ZAB."""
 
+    def max_fetch_wait_ms(self, fetch_timeout_us: int) -> int:
+        """Return half of syncLimit, and 500 ms at most.
+
+        A ZAB leader pings its followers every half tick (Leader.lead), so an idle ensemble is never
+        silent for syncLimit. Here the answer to a Fetch is what a follower hears.
+        """
+        return min(super().max_fetch_wait_ms(fetch_timeout_us), fetch_timeout_us // 2000)
+
     def check_quorum_us(self, fetch_timeout_us: int) -> int | None:
         """Return how long a leader may go without hearing from a majority (Leader.lead).
 

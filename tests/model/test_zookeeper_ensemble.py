@@ -2,7 +2,9 @@
 
 import pytest
 
+from kafkasim.model.facts import ZooKeeperRole
 from kafkasim.model.zookeeper.client import SessionState
+from kafkasim.model.zookeeper.config import ZooKeeperConfig
 from kafkasim.model.zookeeper.ops import (
     Create,
     Delete,
@@ -413,3 +415,15 @@ def test_a_write_logged_behind_the_end_of_its_session_is_refused(rules):
 
     there = ensemble.do("sees", Exists("/e")).error is ZkError.OK
     assert there == (type(rules) is OutlivesItsSession)
+
+
+@pytest.mark.parametrize("tick_ms", [50, 90, 2000])
+def test_an_idle_ensemble_keeps_its_leader(tick_ms):
+    """Leader.lead pings every half tick, so that nobody is silent for syncLimit."""
+    world = Ensemble(config=ZooKeeperConfig(tickTime=tick_ms))
+    world.ready()
+    world.run(world.now + SECOND)
+    roles = world.seen(ZooKeeperRole)
+    world.run(world.now + 10 * SECOND)
+    assert world.leader()
+    assert world.seen(ZooKeeperRole) == roles

@@ -1,7 +1,8 @@
 """One server's replica of the ensemble's log: the Raft core in the place of ZAB.
 
 Timings. The follower's fetch timeout and the leader's check of its quorum are syncLimit × tickTime:
-in ZAB either side gives the other up after syncLimit silent ticks. The election timeout is 200 to
+in ZAB either side gives the other up after syncLimit silent ticks. A Fetch that finds nothing is
+answered after half of that or 500 ms, as ZAB pings every half tick. The election timeout is 200 to
 400 ms, because FastLeaderElection waits 200 ms for better votes. Appends do not linger. initLimit
 has no effect, because a follower that catches up does not block its leader.
 
