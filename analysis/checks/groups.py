@@ -163,9 +163,10 @@ _LOST_SESSIONS = """
 
 OWNERS = offending(
     # A group of old consumers, in ZooKeeper. A partition has one owner: the consumer whose claim
-    # was confirmed last, until it sends the release, its session ends or its process does. A
-    # consumer gets no record of what it has released, and does not release what it held in a
-    # session that has ended (judging/invariants/owners.py).
+    # was confirmed last, until it sends the release, its session ends or its process does. A claim
+    # that is told after its session has ended is void. A consumer gets no record of what it has
+    # released, and does not release what it held in a session that has ended
+    # (judging/invariants/owners.py).
     f"""
     WITH sessions AS ({_SESSIONS}),
     drops AS (
@@ -174,15 +175,25 @@ OWNERS = offending(
             OR (what IN ('expired', 'closed') AND session_id = known)),
     claims AS (
         SELECT run, group, topic, partition, seq, node, member_id, event,
-               lag(struct(seq, node, member_id, event)) OVER (
-                   PARTITION BY run, group, topic, partition ORDER BY seq) AS other,
                format_string('%s-%d', topic, partition) AS tp
         FROM PartitionOwner WHERE event IN ('claimed', 'released')),
+    standing AS (  -- without claims that were told after their session had ended
+        SELECT *, lag(struct(seq, node, member_id, event)) OVER (
+                      PARTITION BY run, group, topic, partition ORDER BY seq) AS other
+        FROM claims
+        LEFT ANTI JOIN (
+            SELECT told.run, told.node, told.seq
+            FROM (SELECT run, node, seq, known FROM sessions WHERE what = 'claimed') AS told
+            JOIN (SELECT run, node, seq, session_id FROM sessions
+                  WHERE what IN ('expired', 'closed')) AS ends
+                ON told.run = ends.run AND told.node = ends.node
+                   AND ends.session_id = told.known AND ends.seq < told.seq)
+            USING (run, node, seq)),
     lost AS ({_LOST_SESSIONS}),
     found AS (
         SELECT claims.run, group, topic, partition, claims.seq,
                format_string('%s and %s both own %s', other.member_id, member_id, tp) AS story
-        FROM claims
+        FROM standing AS claims
         LEFT JOIN (SELECT run, node, seq, known FROM sessions WHERE what = 'claimed') AS earlier
             ON earlier.run = claims.run AND earlier.node = other.node AND earlier.seq = other.seq
         LEFT ANTI JOIN drops ON drops.run = claims.run AND drops.node = other.node
@@ -216,8 +227,8 @@ OWNERS = offending(
                      claims.topic, claims.partition,
                      max_by(struct(claims.event, claims.member_id), claims.seq) AS owner,
                      max(claims.seq) AS since
-              FROM lost JOIN claims ON claims.run = lost.run AND claims.group = lost.group
-                  AND claims.seq < lost.held
+              FROM lost JOIN standing AS claims ON claims.run = lost.run
+                  AND claims.group = lost.group AND claims.seq < lost.held
               GROUP BY lost.run, lost.node, lost.group, lost.member_id, lost.seq, lost.held,
                        claims.topic, claims.partition) AS holds
         LEFT ANTI JOIN drops ON drops.run = holds.run AND drops.node = holds.node

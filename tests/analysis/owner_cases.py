@@ -49,6 +49,19 @@ OWNERS: dict[str, tuple[Story, str]] = {
         [*C1_OWNS, stopped_reading("c1"), owner("c1", "released"), owner("c2", "claimed")], ""),
     "owners: a claim after the session has ended": (
         [*C1_OWNS, ended("c1", 1), owner("c2", "claimed")], ""),
+    "owners: a claim that is told after its session has ended": (
+        [*C1_OWNS, session("c2", 2), owner("c2", "claimed", 1), ended("c2", 2),
+         owner("c2", "claimed")], ""),
+    "owners: a claim that is told after another session of its host has ended": (
+        [*C1_OWNS, session("c2", 2), owner("c2", "claimed", 1), ended("c2", 5),
+         owner("c2", "claimed")], BOTH_OWN),
+    "owners: a claim that is told while its session ends": (
+        [*C1_OWNS, session("c2", 2), owner("c2", "claimed", 1), ended("c2", 2, "expiring"),
+         owner("c2", "claimed")], BOTH_OWN),
+    "owners: a void claim leaves the owner as it is": (
+        [*C1_OWNS, session("c2", 2), owner("c2", "claimed", 1), ended("c2", 2),
+         owner("c2", "claimed"), session("c3", 3), owner("c3", "claimed")],
+        "group g: id-c1 and id-c3 both own t-0"),
     "owners: a claim while the session ends": (
         [*C1_OWNS, ended("c1", 1, "expiring"), owner("c2", "claimed")], ""),
     "owners: another session of the same host is not the one that holds it": (

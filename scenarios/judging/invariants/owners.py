@@ -10,7 +10,8 @@ sends the deletion, its session ends, or its process does. Three things must not
 
 A consumer whose session has ended does not know it at once and goes on for a while. That breaks no
 promise: no fencing is promised. A claim is told when its answer arrives and a release when it is
-sent, so a late answer makes nobody look like an owner.
+sent. A claim that is told after its session has ended is void: the znode went with the session, and
+the answer had waited for a consumer that was paused (ZooKeeper: DataTree.killSession).
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ class Owners:
         self._released: dict[Member, dict[str, None]] = {}
         self._session: dict[str, int] = {}  # host -> its session, as it knows it
         self._ending: dict[str, None] = {}  # hosts whose session the ensemble is ending
+        self._over: dict[str, int] = {}  # host -> its last session that the ensemble has ended
         cluster.trace.subscribe(facts.PartitionOwner, self._on_owner)
         cluster.trace.subscribe(facts.ZooKeeperConnection, self._on_connection)
 
@@ -52,10 +54,11 @@ class Owners:
         self._node[member] = node
         place = (fact.group, name)
         if fact.event == "claimed":
-            known = self._owner.get(place, fact.member_id)
-            if known != fact.member_id and self._node.get((fact.group, known)) not in self._ending:
-                self._violated(seq, t, fact, f"{known} and {fact.member_id} both own {name}")
-            self._owner[place] = fact.member_id
+            if node not in self._over or self._over[node] != self._session.get(node):
+                known = self._owner.get(place, fact.member_id)
+                if known != fact.member_id and not self._is_ending(fact.group, known):
+                    self._violated(seq, t, fact, f"{known} and {fact.member_id} both own {name}")
+                self._owner[place] = fact.member_id
             for names in (self._lost, self._released):
                 names.get(member, {}).pop(name, None)
         elif fact.event == "released":
@@ -66,6 +69,9 @@ class Owners:
                 )  # fmt: skip
             self._owner.pop(place, None)
             self._released.setdefault(member, {})[name] = None
+
+    def _is_ending(self, group: str, consumer: str) -> bool:
+        return self._node.get((group, consumer)) in self._ending
 
     def _follow(self) -> None:
         trace = self.cluster.trace
@@ -119,6 +125,7 @@ class Owners:
         if fact.event == "expiring":
             self._ending[fact.client] = None
         elif fact.event in ("expired", "closed"):
+            self._over[fact.client] = fact.session_id
             for member in self._members_of(fact.client):
                 self._drop(member)
 
