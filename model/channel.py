@@ -15,9 +15,9 @@ first, then twice as long each time, give or take 20 %, and reconnect.backoff.ma
 ``backoff``. On a ``patient`` channel it waits for the connection instead; the channels between
 servers are patient.
 
-Not modelled: that clients, too, go on connecting when a request expires that was not sent
-(ConsumerNetworkClient.failExpiredRequests); ApiVersions exchange, authentication, several requests
-coalesced into one packet.
+Not modelled: that clients and the metadata quorum, too, go on connecting when a request expires
+that was not sent (ConsumerNetworkClient.failExpiredRequests, KafkaNetworkChannel's SendThread);
+ApiVersions exchange, authentication, several requests coalesced into one packet.
 """
 
 from __future__ import annotations
@@ -47,6 +47,12 @@ class Failed:
 Done = Callable[[Any, int], None]  # (response message or Failed, now)
 
 NEVER_US = 1 << 62
+
+NO_BACKOFF_MS = (0, 0)
+"""Of servers whose senders wait by themselves: BrokerBlockingSender, ControllerChannelManager."""
+
+SERVER_BACKOFF_MS = (50, 50)
+"""Of InterBrokerSendThread's clients in a broker and of NodeToControllerChannelManager."""
 
 
 class Channel:

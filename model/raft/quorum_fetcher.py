@@ -1,10 +1,10 @@
 """The follower's side of replication: one Fetch at a time, to the leader or to find it.
 
 Models maybeSendFetchToBestNode, handleFetchResponse and handleFetchSnapshotResponse of
-KafkaRaftClient. A follower fetches from its leader. While the connection to the leader backs off,
-it asks a random voter who leads; an unattached replica does the same. The offset of a voter's Fetch
-acknowledges everything below, so a Barrier makes its log durable before the next Fetch leaves.
-Observers flush nothing.
+KafkaRaftClient. A follower fetches from its leader. When that Fetch failed, or the connection to
+the leader backs off, it asks a random voter who leads; an unattached replica does the same. The
+offset of a voter's Fetch acknowledges everything below, so a Barrier makes its log durable before
+the next Fetch leaves. Observers flush nothing.
 
 If the leader answers with a snapshot, the follower fetches that in chunks (KIP-630), makes it
 durable, starts its log anew at its end and fetches on. Each chunk restarts the fetch timeout.
@@ -122,9 +122,9 @@ class QuorumFetcher:
         """Return the leader if a Fetch can be sent to it, else a random voter, or None."""
         if isinstance(role, Follower):
             leader = self._peers[role.leader]
-            if not leader.fetching and leader.fetch.ready(now):
+            if leader.free(now):
                 return leader
-        free = [p for p in self._peers.voters() if not p.fetching and p.fetch.ready(now)]
+        free = [peer for peer in self._peers.voters() if peer.free(now)]
         return free[int(self._context.process.rng.random() * len(free))] if free else None
 
     def _request(self, peer: Peer) -> RaftFetchRequest | FetchSnapshotRequest:
@@ -150,14 +150,18 @@ class QuorumFetcher:
     def _poll_later(self, now: int) -> None:
         """Poll again after the retry backoff."""
         if self._active is None:
-            backoff_us = self._context.config.controller_quorum_retry_backoff_ms * 1000
-            self._context.timers.arm(RETRY_TIMER, now + backoff_us, LANE, self.poll)
+            self._context.timers.arm(RETRY_TIMER, now + self._backoff_us(), LANE, self.poll)
+
+    def _backoff_us(self) -> int:
+        return self._context.config.controller_quorum_retry_backoff_ms * 1000
 
     # --------------------------------------------------------------------------------- answers
 
     def _on_answer(self, peer: Peer, epoch: int, answer: Any, now: int) -> None:
         """Apply the answer to a Fetch that was sent in ``epoch``, and send the next one."""
         peer.fetching = False
+        if type(answer) is Failed:
+            peer.not_before = now + self._backoff_us()
         # While this Fetch still counts as active: the new leader may be this peer.
         usable = self._take_response(answer, now)
         if self._active is not peer:
@@ -172,7 +176,7 @@ class QuorumFetcher:
                     self._apply(role, answer, now)
             if not self._context.timers.armed(RETRY_TIMER):
                 self.poll(now)
-        elif isinstance(role, Follower) and role.epoch > epoch:
+        elif type(answer) is Failed or (isinstance(role, Follower) and role.epoch > epoch):
             self.poll(now)
         else:
             self._poll_later(now)

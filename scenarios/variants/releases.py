@@ -124,8 +124,20 @@ class Controller41(ControllerRules):
         return SUPPORTED["4.1"]
 
 
+class Lifecycle39(LifecycleRules):
+    """The BrokerLifecycleManager of 3.9."""
+
+    def longest_retry_delay_us(self, session_timeout_us: int) -> int:
+        """Return a whole session (BrokerLifecycleManager.resendExponentialBackoff)."""
+        return session_timeout_us
+
+
 class Lifecycle41(LifecycleRules):
     """The BrokerLifecycleManager of 4.1."""
+
+    def request_timeout_ms(self, session_timeout_ms: int, interval_ms: int) -> int:
+        """Return broker.heartbeat.interval.ms (BrokerServer.startup)."""
+        return interval_ms
 
     def retry_delay_us(
         self, attempts: int, draw: float, session_timeout_us: int, interval_us: int
@@ -238,6 +250,7 @@ RULES: dict[str, dict[str, type]] = {
         "client": Client39,
         "controller": Controller39,
         "group": Group39,
+        "lifecycle": Lifecycle39,
         "raft": Raft39,
     },
     "4.1": {

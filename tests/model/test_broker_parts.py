@@ -38,7 +38,7 @@ from kafkasim.model.messages import (
 )
 from kafkasim.model.records import Record, assigned, batch_of
 from kafkasim.model.storage.files import MemoryFiles
-from kafkasim.scenarios.variants.releases import Lifecycle41
+from kafkasim.scenarios.variants.releases import Lifecycle39, Lifecycle41
 
 CONFIG = BrokerConfig()
 
@@ -212,7 +212,13 @@ def test_a_failed_heartbeat_is_repeated_after_a_backoff_of_at_most_half_a_sessio
     rules = LifecycleRules()
     waits = [rules.retry_delay_us(n, 0.5, 9_000_000, 2_000_000) for n in (0, 1, 5, 6, 60)]
     assert waits == [100_000, 200_000, 3_200_000, 4_500_000, 4_500_000]
+    assert Lifecycle39().retry_delay_us(60, 0.5, 9_000_000, 2_000_000) == 9_000_000
     assert Lifecycle41().retry_delay_us(6, 0.5, 9_000_000, 2_000_000) == 2_000_000
+
+
+def test_a_heartbeat_waits_for_its_answer_half_a_session_or_since_4_1_one_interval() -> None:
+    timeouts = [rules.request_timeout_ms(9000, 2000) for rules in (LifecycleRules(), Lifecycle41())]
+    assert timeouts == [4500, 2000]
 
 
 def test_the_lifecycle_takes_its_states_in_order() -> None:

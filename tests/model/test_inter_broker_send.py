@@ -6,11 +6,10 @@ import random
 from typing import Any
 
 from kafkasim.model.broker.common.transactions.inter_broker_send_thread import (
-    RECONNECT_BACKOFF_MS,
     InterBrokerSendThread,
     RequestAndCompletionHandler,
 )
-from kafkasim.model.channel import Failed
+from kafkasim.model.channel import SERVER_BACKOFF_MS, Failed
 from kafkasim.model.effects import Close, Closed, Open, Opened, Post, Process, Response, Send
 from kafkasim.model.storage.files import MemoryFiles
 
@@ -92,7 +91,7 @@ def test_nothing_is_sent_to_a_broker_during_the_reconnect_backoff() -> None:
     markers.process.handle(Closed(1, "reset"), 7)
     markers.effects(7)
     assert markers.send("broker-2", "b", 8) == []
-    over = int(RECONNECT_BACKOFF_MS * 1000 * 1.2) + 8
+    over = SERVER_BACKOFF_MS[0] * 1000 + 8
     assert markers.fire(over) == [Open(2, "broker-2", LANE, LANE)]
 
 

@@ -22,7 +22,7 @@ SEEDS = {
     "M03-no-truncation": 1,
     "M04-no-epoch-fencing": 1,
     "M05-no-min-isr": 1,
-    "M06-vote-not-durable": 10,
+    "M06-vote-not-durable": 7,
     "M07-no-generation-check": 1,
     "M08-no-sequence-check": 1,
     "M30-shrinks-whoever-lags": 1,

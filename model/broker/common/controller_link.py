@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from kafkasim.model.channel import Channel, Done, Failed
+from kafkasim.model.channel import SERVER_BACKOFF_MS, Channel, Done, Failed
 from kafkasim.model.errors import Errors
 from kafkasim.model.messages import DescribeQuorumResponse, errors_in
 
@@ -128,7 +128,14 @@ class ControllerLink:
         if channel is None and address is not None:
             timeout_ms, purpose = self._request_timeout_ms, self.lane
             channel = Channel(
-                self.process, address, purpose, purpose, timeout_ms, patient=True, queued=True
+                self.process,
+                address,
+                purpose,
+                purpose,
+                timeout_ms,
+                patient=True,
+                queued=True,
+                reconnect_backoff_ms=SERVER_BACKOFF_MS,
             )
             self._channels[node_id] = channel
         return channel

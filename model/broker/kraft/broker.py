@@ -181,11 +181,14 @@ class Broker(BrokerProcess):
 
     def _new_lifecycle(self, rules: BrokerRules) -> BrokerLifecycle:
         logs = self.replicas.logs
-        retry_ms = self.config.broker_session_timeout_ms // 2
+        config, lifecycle = self.config, rules.lifecycle
+        retry_ms = lifecycle.request_timeout_ms(
+            config.broker_session_timeout_ms, config.broker_heartbeat_interval_ms
+        )
         return BrokerLifecycle(
             self,
             self.incarnation,
-            self.config,
+            config,
             self._link("heartbeat", retry_ms, retry_ms),
             self.loader,
             self._stop,
@@ -193,7 +196,7 @@ class Broker(BrokerProcess):
             -1 if logs.clean_epoch is None else logs.clean_epoch,
             rules.features,
             logs.directory_ids(),
-            rules.lifecycle,
+            lifecycle,
         )
 
     # --------------------------------------------------------------------------- start and stop

@@ -220,6 +220,7 @@ class BrokerLifecycle:
         interval_us = config.broker_heartbeat_interval_ms * 1000
         delay = self.rules.retry_delay_us(self.failed_attempts, draw, session_us, interval_us)
         self.failed_attempts += 1
+        self.send_again = False  # scheduleNextCommunicationAfterFailure
         self._schedule(now + delay)
 
     def _on_registration(self, response: BrokerRegistrationResponse | Failed, now: int) -> None:

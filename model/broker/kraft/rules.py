@@ -9,6 +9,14 @@ MAX_DOUBLINGS = 20
 class LifecycleRules:
     """Kafka 4.0."""
 
+    def request_timeout_ms(self, session_timeout_ms: int, interval_ms: int) -> int:
+        """Return how long a registration or heartbeat may take before it is sent anew, in ms.
+
+        It is half a session (KAFKA-14392), and broker.heartbeat.interval.ms since 4.1
+        (``interval_ms``; BrokerServer.startup).
+        """
+        return session_timeout_ms // 2
+
     def retry_delay_us(
         self, attempts: int, draw: float, session_timeout_us: int, interval_us: int
     ) -> int:
@@ -18,6 +26,10 @@ class LifecycleRules:
         doubled each time, up to half a session, give or take 2 %. ``interval_us`` is
         broker.heartbeat.interval.ms, the wait since 4.1.
         """
-        longest = session_timeout_us // 2
+        longest = self.longest_retry_delay_us(session_timeout_us)
         delay = min(BACKOFF_US << min(attempts, MAX_DOUBLINGS), longest)
         return min(int(delay * (0.98 + 0.04 * draw)), longest)
+
+    def longest_retry_delay_us(self, session_timeout_us: int) -> int:
+        """Return up to what the wait doubles: half a session."""
+        return session_timeout_us // 2

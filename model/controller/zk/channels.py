@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from kafkasim.model.channel import Channel, Failed
+from kafkasim.model.channel import NO_BACKOFF_MS, Channel, Failed
 from kafkasim.model.controller.zk.context import NO_SETTINGS, ControllerContext, Leadership
 from kafkasim.model.controller.zk.store.zk_data import BrokerInfo, LeaderAndIsr, ReplicaAssignment
 from kafkasim.model.messages import (
@@ -53,7 +53,13 @@ class BrokerQueue:
         self.lane = f"controller-to-{broker.id}"
         self._timer = ("controller-to", broker.id)
         self._channel = Channel(
-            process, broker.address, PURPOSE, self.lane, SOCKET_TIMEOUT_MS, patient=True
+            process,
+            broker.address,
+            PURPOSE,
+            self.lane,
+            SOCKET_TIMEOUT_MS,
+            patient=True,
+            reconnect_backoff_ms=NO_BACKOFF_MS,
         )
 
     def put(self, request: Any, now: int) -> None:

@@ -11,20 +11,35 @@ from kafkasim.model.channel import Channel
 from kafkasim.model.raft.context import LANE, RaftContext
 from kafkasim.model.raft.quorum.voters import VoterSets
 
+RECONNECT_BACKOFF_MS = (50, 500)  # KafkaRaftManager.buildNetworkClient
+
 
 class Peer:
-    """Another replica. ``fetching`` says that a Fetch to it is not answered yet."""
+    """Another replica. ``fetching`` says that a Fetch to it is not answered yet.
 
-    __slots__ = ("address", "fetch", "fetching", "id", "vote")
+    After a Fetch that failed it gets none before ``not_before`` (RequestManager.isBackingOff).
+    """
+
+    __slots__ = ("address", "fetch", "fetching", "id", "not_before", "vote")
 
     def __init__(self, context: RaftContext, peer_id: int, address: str) -> None:
         timeout_ms = context.config.controller_quorum_request_timeout_ms
         process = context.process
         self.id = peer_id
         self.address = address
-        self.vote = Channel(process, address, "raft-vote", LANE, timeout_ms)
-        self.fetch = Channel(process, address, "raft-fetch", LANE, timeout_ms)
+        backoff_ms = RECONNECT_BACKOFF_MS
+        self.vote = Channel(
+            process, address, "raft-vote", LANE, timeout_ms, reconnect_backoff_ms=backoff_ms
+        )
+        self.fetch = Channel(
+            process, address, "raft-fetch", LANE, timeout_ms, reconnect_backoff_ms=backoff_ms
+        )
         self.fetching = False
+        self.not_before = 0
+
+    def free(self, now: int) -> bool:
+        """Return whether a Fetch can be sent to it now."""
+        return not self.fetching and now >= self.not_before and self.fetch.ready(now)
 
 
 class Peers:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from kafkasim.model.channel import Channel
+from kafkasim.model.channel import NO_BACKOFF_MS, Channel
 
 if TYPE_CHECKING:
     from kafkasim.model.effects import Process
@@ -21,7 +21,15 @@ class LeaderEndpoint:
     __slots__ = ("channel", "stopped", "waiting")
 
     def __init__(self, process: Process, address: str, lane: str, timeout_ms: int) -> None:
-        self.channel = Channel(process, address, "replica-fetch", lane, timeout_ms, patient=True)
+        self.channel = Channel(
+            process,
+            address,
+            "replica-fetch",
+            lane,
+            timeout_ms,
+            patient=True,
+            reconnect_backoff_ms=NO_BACKOFF_MS,
+        )
         self.waiting = False  # for a response
         self.stopped = False
 

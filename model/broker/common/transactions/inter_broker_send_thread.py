@@ -16,14 +16,12 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kafkasim.model.channel import Channel, Done, Failed
+from kafkasim.model.channel import SERVER_BACKOFF_MS, Channel, Done, Failed
 from kafkasim.model.effects import Post
 from kafkasim.model.values import value
 
 if TYPE_CHECKING:
     from kafkasim.model.effects import Process
-
-RECONNECT_BACKOFF_MS = 50
 
 
 @value
@@ -107,7 +105,6 @@ class InterBrokerSendThread:
     def _channel(self, address: str) -> Channel:
         channel = self._channels.get(address)
         if channel is None:
-            backoff_ms = (RECONNECT_BACKOFF_MS, RECONNECT_BACKOFF_MS)
             timeout_ms = self._request_timeout_ms
             channel = self._channels[address] = Channel(
                 self.process,
@@ -115,7 +112,7 @@ class InterBrokerSendThread:
                 self.name,
                 self.name,
                 timeout_ms,
-                reconnect_backoff_ms=backoff_ms,
+                reconnect_backoff_ms=SERVER_BACKOFF_MS,
             )
         return channel
 
