@@ -13,7 +13,7 @@ from typing import Any
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.harm.truth.nodes import Nodes
 from kafkasim.scenarios.judging.invariants.traced import TracedCluster, TracedPartition
-from kafkasim.scenarios.judging.source import FactSource, PartitionKey
+from kafkasim.scenarios.judging.source import LAST_REPLICA, FactSource, PartitionKey
 from kafkasim.sim.world import EPOCH_US
 
 
@@ -129,16 +129,18 @@ def _check_sequences(
 
     Deleted records count no more: a follower may keep those of a deposed leader below its log
     start, where the present leader has no epoch to compare with (KAFKA.md, 1.2). A leader that has
-    forgotten a producer takes any sequence of it (:func:`_was_forgotten`).
+    forgotten a producer takes any sequence of it (:func:`_was_forgotten`). A follower may keep what
+    its leader lost and wrote anew in the same epoch; the next batch follows the leader's.
     """
     key = (fact.topic_id, fact.partition)
-    trimmed = max(fact.log_start_offset, cluster.partition(*key).replica(node).trimmed)
-    last: dict[int, tuple[int, int]] = {}  # producer -> (next sequence, base offset)
-    for base, end, producer, first, epoch in _with_removed(cluster.partition(*key), fact):
+    state = cluster.partition(*key)
+    trimmed = max(fact.log_start_offset, state.replica(node).trimmed)
+    last: dict[int, tuple[int, int, int]] = {}  # producer -> (next sequence, base offset, epoch)
+    for base, end, producer, first, epoch in _with_removed(state, fact):
         if producer < 0 or first < 0 or end <= trimmed:
             continue
         known = last.get(producer)
-        last[producer] = (first + end - base, base)
+        last[producer] = (first + end - base, base, epoch)
         if known is not None and first not in (known[0], 0):
             log = cluster.view(node, *key)
             appended_ms = jumps.latest_ms(key, epoch, base)
@@ -148,6 +150,7 @@ def _check_sequences(
                 "ORDER", seq, t, key,
                 f"{node}: producer {producer} has sequence {first} at offset {base}; its batch"
                 f" before, at offset {known[1]}, ended before sequence {known[0]}",
+                LAST_REPLICA if state.was_reopened(known[2], known[1]) else "",
             )  # fmt: skip
 
 

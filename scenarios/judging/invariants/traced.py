@@ -228,6 +228,10 @@ class TracedPartition:
                 replica.unawaited = (*mark, end)
         return False
 
+    def was_reopened(self, epoch: int, offset: int) -> bool:
+        """Return whether a leader that had lost the record at an offset went on in its epoch."""
+        return any(epoch == each and offset >= start for each, start in self.reopened)
+
     def only_rewritten(self, leader: TracedLog) -> tuple[int, int] | None:
         """Return where a new leader has other batches of a reopened epoch, None if it lacks others.
 
