@@ -104,6 +104,21 @@ def test_a_transaction_that_began_below_the_log_start_holds_the_last_stable_offs
     assert found(made) == ["PIDSTATE"]
 
 
+def test_a_marker_that_is_not_replicated_may_end_what_began_below_the_log_start() -> None:
+    made = make_log()
+    send(made, 1, 0)
+    send(made, 2, 0)
+    made.update_high_watermark(2)
+    made.raise_log_start(2)
+    end(made, 2)
+    end(made, 1)
+    made.update_high_watermark(3)
+    assert (made.last_stable_offset, found(made)) == (2, [])
+    made.producers.transactions.first_unstable_offset = 1
+    made.high_watermark = 4  # both markers are replicated
+    assert (made.last_stable_offset, found(made)) == (2, ["PIDSTATE"])
+
+
 def test_open_transaction_was_forgotten(log: UnifiedLog) -> None:
     log.producers.entries[2].txn_first_offset = -1
     assert found(log) == ["PIDSTATE"]

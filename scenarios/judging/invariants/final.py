@@ -231,6 +231,7 @@ def _replay(
         if batch.producer_id < 0 or (batch.control and not batch.records and not emptied):
             continue
         state = producers.get(batch.producer_id)
+        opened = state.open if state is not None else log.log_start_offset or -1
         if state is None:
             state = producers[batch.producer_id] = _Replay(batch.producer_epoch)
         elif state.epoch != batch.producer_epoch:
@@ -239,8 +240,8 @@ def _replay(
             state.heard_ms = batch.max_timestamp_ms
         if batch.control:
             state.marked = batch.base_offset >= log.high_watermark
-            if state.open >= 0 and state.marked:
-                stable = min(stable, state.open)  # decided, but the marker is not replicated
+            if opened >= 0 and state.marked:  # decided, but the marker is not replicated
+                stable = min(stable, opened)  # it may have begun below the log start
             state.open = -1
         else:
             state.last = batch
