@@ -19,24 +19,38 @@ _PROMISED = """
            AND struct(commits.coordinator_epoch, commits.next_offset)
                <= struct(deleted.coordinator_epoch, deleted.next_offset)"""
 
+_EXPIRABLE = """
+    -- When a group had no members for offsets.retention.minutes: its offsets may have expired.
+    SELECT run, group, t_us AS since, until, retention_us
+    FROM (SELECT run, group, t_us, empty,
+                 lead(t_us) OVER (PARTITION BY run, group ORDER BY seq) AS until
+          FROM (SELECT *, lag(empty) OVER (PARTITION BY run, group ORDER BY seq) AS before
+                FROM (SELECT run, group, seq, t_us, size(member_ids) = 0 AS empty FROM GroupState))
+          WHERE before IS NULL OR before <> empty)
+    JOIN broker_limits USING (run)
+    WHERE empty AND coalesce(until, 1L << 62) - t_us >= retention_us"""
+
 OFFSET_REGRESSION = offending(
     # A committed offset went backwards (client-caused), or the current coordinator answered an
     # OffsetFetch with less than was acknowledged (server-caused). For a topic that was deleted no
-    # offset is the right answer, since its offsets go with it. An operator who deletes an offset
-    # takes the promise back.
+    # offset is the right answer, since its offsets go with it; so it is for a group that had no
+    # members for as long as offsets are retained. An operator who deletes an offset takes the
+    # promise back.
     f"""
-    SELECT * FROM (
+    SELECT regressed.* FROM (SELECT * FROM (
         SELECT *, last(IF(fetched, NULL, offset), true) OVER earlier AS promised,
                last(IF(fetched, NULL, seq), true) OVER earlier AS promise,
+               last(IF(fetched, NULL, t_us), true) OVER earlier AS promised_at,
                max(coordinator_epoch) OVER earlier AS known_epoch
         FROM (
-            SELECT run, seq, group, topic, partition, offset, coordinator_epoch, false AS fetched
+            SELECT run, seq, t_us, group, topic, partition, offset, coordinator_epoch,
+                   false AS fetched
             FROM ({_PROMISED})
             UNION ALL
-            SELECT run, seq, group, topic, partition, offset, coordinator_epoch, true
+            SELECT run, seq, t_us, group, topic, partition, offset, coordinator_epoch, true
             FROM OffsetFetched
             UNION ALL
-            SELECT run, seq, group, topic, partition, -1, coordinator_epoch, false
+            SELECT run, seq, t_us, group, topic, partition, -1, coordinator_epoch, false
             FROM OffsetsDeleted)
         WINDOW earlier AS (PARTITION BY run, group, topic, partition ORDER BY seq
                            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING))
@@ -44,7 +58,12 @@ OFFSET_REGRESSION = offending(
     LEFT JOIN (SELECT DISTINCT run, topic, true AS gone FROM TopicDeleted) USING (run, topic)
     LEFT JOIN resets USING (run, topic_id, partition, group)
     WHERE offset < promised AND coordinator_epoch >= known_epoch AND (fetched OR offset >= 0)
-          AND NOT (fetched AND offset < 0 AND coalesce(gone, false))""",
+          AND NOT (fetched AND offset < 0 AND coalesce(gone, false))) AS regressed
+    LEFT ANTI JOIN ({_EXPIRABLE}) AS expirable
+        ON regressed.run = expirable.run AND regressed.group = expirable.group
+           AND regressed.fetched AND regressed.offset < 0
+           AND regressed.t_us - since >= retention_us
+           AND regressed.promised_at <= coalesce(until, regressed.t_us)""",
     "'offset-regression'",
     "'group %s: %s %d after %d', group, IF(fetched, 'answered', 'was set to'), offset, promised",
     "array(group)",

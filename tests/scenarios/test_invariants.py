@@ -536,6 +536,21 @@ STORIES: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
         [("broker-1", committed(5, 0, end=6)), ("broker-2", fetched(-1, 1))],
         [("broker-2", committed(5, 1, end=6)), ("broker-2", fetched(-1, 1))],
     ),
+    "OFFSET its group had no members for the retention of offsets": (
+        [("broker-1", committed(5)), _group("Empty", 1)],
+        [_later(60), ("broker-1", fetched(-1))],
+        [_later(59), ("broker-1", fetched(-1))],
+    ),
+    "OFFSET its group had no members for that long before one came": (
+        [("broker-1", committed(5)), _group("Empty", 1)],
+        [_later(60), _group("Stable", 2, "m1"), ("broker-1", fetched(-1))],
+        [_later(59), _group("Stable", 2, "m1"), _later(60), ("broker-1", fetched(-1))],
+    ),
+    "OFFSET an offset expires, and does not go back": (
+        [("broker-1", committed(5)), _group("Empty", 1), _later(60)],
+        [("broker-1", fetched(-1))],
+        [("broker-1", fetched(4))],
+    ),
     "META two images at one offset": (
         [("controller-1", facts.MetadataCommitted(9, 1, 77))],
         [("controller-2", facts.MetadataCommitted(9, 1, 77))],

@@ -11,20 +11,22 @@ from __future__ import annotations
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.invariants.traced import TracedCluster
 from kafkasim.scenarios.judging.readers.deleted_offsets import DeletedOffsets
+from kafkasim.scenarios.judging.readers.expired_offsets import ExpiredOffsets
 
 
 class Clients:
     """Follows what consumers read, and what group coordinators acknowledged."""
 
-    def __init__(self, cluster: TracedCluster) -> None:
+    def __init__(self, cluster: TracedCluster, retention_us: int) -> None:
         self.cluster = cluster
         self._read: dict[tuple[str, int], dict[int, int]] = {}
         # By group and generation: partition -> the member that owns it, and the row that says so.
         self._owners: dict[tuple[str, int], dict[str, tuple[str, int]]] = {}
         self._told: dict[str, dict[str, None]] = {}  # group -> members that had an assignment
-        # By group, topic and partition: the row that acknowledged the last commit, and the commit.
-        self._committed: dict[tuple[str, str, int], tuple[int, facts.OffsetCommitted]] = {}
+        # By group, topic and partition: row and time that acknowledged the last commit, the commit.
+        self._committed: dict[tuple[str, str, int], tuple[int, int, facts.OffsetCommitted]] = {}
         self._deletions = DeletedOffsets(cluster.trace)
+        self._expiries = ExpiredOffsets(cluster.trace, retention_us)
         self._coordinator_epoch: dict[str, int] = {}
         # By group and coordinator's epoch: the newest generation that has committed, and the row.
         self._generation: dict[tuple[str, int], tuple[int, int]] = {}
@@ -145,7 +147,7 @@ class Clients:
         epoch = self._coordinator_epoch.get(fact.group, -1)
         if fact.coordinator_epoch >= epoch:
             self._coordinator_epoch[fact.group] = fact.coordinator_epoch
-            self._committed[(fact.group, fact.topic, fact.partition)] = (seq, fact)
+            self._committed[(fact.group, fact.topic, fact.partition)] = (seq, t, fact)
 
     def _judge_generation(self, seq: int, t: int, node: str, fact: facts.OffsetCommitted) -> None:
         """stale-commit: a coordinator stores no commit of an older generation than one before."""
@@ -171,10 +173,13 @@ class Clients:
     def _on_fetched(self, seq: int, t: int, node: str, fact: facts.OffsetFetched) -> None:
         if fact.coordinator_epoch < self._coordinator_epoch.get(fact.group, -1):
             return  # a deposed coordinator: its clients find the next one
-        since, commit = self._committed.get((fact.group, fact.topic, fact.partition), (-1, None))
+        place = (fact.group, fact.topic, fact.partition)
+        since, at, commit = self._committed.get(place, (-1, -1, None))
         if commit is None or fact.offset >= commit.offset:
             return
-        gone = fact.offset < 0 and fact.topic in self._deleted
+        gone = fact.offset < 0 and (
+            fact.topic in self._deleted or self._expiries.cover(fact.group, at, t)
+        )
         if not gone and not self._deletions.cover(since, commit):
             key = self.cluster.group_key(fact.group)
             self.cluster.violated(

@@ -65,7 +65,7 @@ class Invariants:
         self._metadata = Metadata(self.cluster)
         ReadReplicas(self.cluster)
         self._zookeeper = ZooKeeperWrites(self.cluster)
-        self.clients = Clients(self.cluster)
+        self.clients = Clients(self.cluster, limits.retention_us)
         Handovers(self.cluster)
         self.owners = Owners(self.cluster)
         Harm(self.cluster, limits)

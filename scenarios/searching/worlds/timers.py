@@ -29,7 +29,8 @@ def any_timers(rng: random.Random, data: dict[str, Any], mode: str) -> None:
     """Draw the lag and the session time of some seeds: each order of magnitude is as likely.
 
     Fetches then wait for half a second, and an idle controller writes as often: a cluster that
-    waits for the end of a session costs little.
+    waits for the end of a session costs little. A broker that crashes comes back when its session
+    is over, and an application may be away meanwhile: offsets are retained for longer than that.
     """
     if rng.random() >= SHARE or data["expect"].keys() & {"never", "in-time"}:
         return
@@ -41,6 +42,8 @@ def any_timers(rng: random.Random, data: dict[str, Any], mode: str) -> None:
     config["broker.heartbeat.interval.ms"] = int(session / rng.choice(HEARTBEAT_PARTS))
     # A new incarnation must outwait the session of the one before, or the broker halts.
     config["initial.broker.registration.timeout.ms"] = max(60_000, 2 * session)
+    if "offsets.retention.minutes" in config:
+        config["offsets.retention.minutes"] = 1 + 2 * session // 60_000
     if mode == "zookeeper":
         config["zookeeper.session.timeout.ms"] = session
         cluster["zookeeper-config"] = {"tickTime": max(50, session // 10)}
