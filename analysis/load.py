@@ -12,6 +12,7 @@ from kafkasim.analysis.checks import RARE_VIEWS
 from kafkasim.analysis.checks.base import JUDGED_KINDS, NO_CONTENTS, NO_OUTDATED, SHARED
 from kafkasim.analysis.checks.cleaned.views import FINAL_RECORDS, NOTHING
 from kafkasim.analysis.checks.harm.group_views import VIEWS as GROUP_VIEWS
+from kafkasim.analysis.checks.shares.queries import VIEWS as SHARE_VIEWS
 from kafkasim.analysis.checks.transactions.given_back import GIVEN_BACK_RECORDS, NO_GIVEN_BACK
 from kafkasim.analysis.checks.transactions.taken import NO_TAKEN, TAKEN_RECORDS
 from kafkasim.analysis.checks.transactions.views import VIEWS
@@ -25,7 +26,7 @@ Found = TypeVar("Found")
 
 TWICE = {"taken_records": TAKEN_RECORDS, "given_back_records": GIVEN_BACK_RECORDS}
 
-JUDGED_VIEWS = SHARED | VIEWS | TWICE | RARE_VIEWS
+JUDGED_VIEWS = SHARED | VIEWS | TWICE | RARE_VIEWS | SHARE_VIEWS
 """The views that the checks read beside those of the kinds."""
 
 REWRITES = ("contested", "rewritten")
@@ -75,6 +76,7 @@ KEPT = {
     "given_back_records": "TransactionBegun",
     **dict.fromkeys(VIEWS, "TransactionBegun"),
     **dict.fromkeys(GROUP_VIEWS, "GroupState"),
+    "share_deliveries": "ShareAcquired",
     "moved_members": "Positioned",
     "record_copies": "FinalReplica",
     "handovers": "ConsumerRevoked",
@@ -207,4 +209,6 @@ def _asked(stored: Stored, shared: Mapping[str, str]) -> dict[str, str]:
         asked["given_back_records"] = NO_GIVEN_BACK
     if not stored.has("TransactionBegun") and not stored.has("ProcessorStarted"):
         asked = {name: text for name, text in asked.items() if name not in VIEWS}
+    if not stored.has("SharePartitionLoaded") and not stored.has("ShareAcquired"):
+        asked = {name: text for name, text in asked.items() if name not in SHARE_VIEWS}
     return asked

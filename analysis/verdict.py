@@ -66,10 +66,10 @@ an older commit or where auto.offset.reset says, and its generations start from 
 FROM_SPOTS = (
     "aborted-read", "precommitted-read", "torn-transaction", "hanging-transaction",
     "zombie-producer", "lost-output", "duplicate-output", "lost-result", "duplicate-result",
-    "audit-missing", "audit-surplus",
+    "audit-missing", "audit-surplus", "accepted-again", "share-skipped",
 )  # fmt: skip
-"""Anomalies of what spans partitions: transactions, results outside of Kafka, and the audit. They
-rest on records, and on what __consumer_offsets and __transaction_state hold. The check tells on
+"""Anomalies of what spans partitions: transactions, results outside of Kafka, the audit, and share
+groups. They rest on records, and on what the coordinators' topics hold. The check tells on
 which (``Place.spots``). A lost write may rest on what __transaction_state holds, too."""
 
 

@@ -15,6 +15,7 @@ from kafkasim.analysis.checks.copies import queries as copies
 from kafkasim.analysis.checks.harm import brokers as harm
 from kafkasim.analysis.checks.harm import members, rebalances
 from kafkasim.analysis.checks.harm.waits import answers, shutdown, watermark
+from kafkasim.analysis.checks.shares import queries as shares
 from kafkasim.analysis.checks.transactions import queries as transactions
 
 CHECKS: dict[str, str] = {
@@ -67,6 +68,10 @@ CHECKS: dict[str, str] = {
     "zombie-producer": transactions.ZOMBIE,
     "needless-epoch": transactions.NEEDLESS_EPOCH,
     "processor-outputs": transactions.OUTPUTS,
+    "accepted-again": shares.ACCEPTED_AGAIN,
+    "held-twice": shares.HELD_TWICE,
+    "over-delivered": shares.OVER_DELIVERED,
+    "share-skipped": shares.SHARE_SKIPPED,
     "audit": applications.AUDIT,
     "stored-results": applications.RESULTS,
     "no-progress": liveness.NO_PROGRESS,
@@ -92,6 +97,10 @@ NEEDED: dict[str, str] = {
     "zombie-producer": "TransactionBegun",
     "needless-epoch": "TransactionState",
     "processor-outputs": "ProcessorStarted",
+    "accepted-again": "ShareAcquired",
+    "held-twice": "ShareAcquired",
+    "over-delivered": "ShareAcquired",
+    "share-skipped": "SharePartitionLoaded",
     "audit": "AuditPublished",
     "stored-results": "FinalResults",
 }

@@ -35,10 +35,11 @@ JUDGED_KINDS = (
     "PartitionOwner", "Phase", "Polled", "Positioned", "PreferredReadReplica", "Processed",
     "ProcessorStarted", "ReadReplica", "ReadsCommitted", "RebalanceAttempt", "Rebootstrapped",
     "ReplicaFailed", "Replicated", "SendFailed", "SequencesRewritten", "SessionEnded",
-    "SubscribedByPattern", "TimeLimit", "TopicCreated", "TopicDeleted", "TransactionBegun",
-    "TransactionEnded", "TransactionEnding", "TransactionOffsets", "TransactionSent",
-    "TransactionState", "TransactionsLoaded", "ZkControllerWrite", "ZooKeeperConnection",
-    "ZooKeeperRole", "ZooKeeperSession",
+    "ShareAcknowledged", "ShareAcquired", "ShareGroupState", "ShareMoved", "SharePartitionLoaded",
+    "ShareStartMoved", "SubscribedByPattern", "TimeLimit", "TopicCreated", "TopicDeleted",
+    "TransactionBegun", "TransactionEnded", "TransactionEnding", "TransactionOffsets",
+    "TransactionSent", "TransactionState", "TransactionsLoaded", "ZkControllerWrite",
+    "ZooKeeperConnection", "ZooKeeperRole", "ZooKeeperSession",
 )  # fmt: skip
 """The kinds of fact that checks read; each is a view."""
 
@@ -321,7 +322,7 @@ TOPICS = """
     FROM TopicCreated"""
 
 
-def _partition_for(name: str) -> str:
+def partition_for(name: str) -> str:
     """Return the SQL of the partition of a coordinators' topic that holds a name.
 
     It is String.hashCode of the name, of which Utils.abs takes the absolute value
@@ -340,7 +341,7 @@ _COORDINATED = """
 
 HOMES = f"""
     -- The partition of __consumer_offsets that holds each group.
-    SELECT run, group, topic_id, {_partition_for("group")} AS partition
+    SELECT run, group, topic_id, {partition_for("group")} AS partition
     FROM (SELECT run, group FROM GroupState UNION SELECT run, group FROM MemberRequest
           UNION SELECT run, group FROM OffsetCommitted UNION SELECT run, group FROM ProcessorStarted
           UNION SELECT run, group FROM TransactionOffsets)
@@ -353,7 +354,7 @@ HOME = """
 
 DECIDERS = f"""
     -- The partition of __transaction_state that holds each transactional id.
-    SELECT run, transactional_id, topic_id, {_partition_for("transactional_id")} AS partition
+    SELECT run, transactional_id, topic_id, {partition_for("transactional_id")} AS partition
     FROM (SELECT DISTINCT run, transactional_id FROM TransactionBegun)
     JOIN ({_COORDINATED}) USING (run) WHERE topic = '__transaction_state'"""
 

@@ -156,7 +156,8 @@ OBSERVATIONS: Mapping[str, str] = {
     "overtaken": "a position was reset because retention had deleted the records there",
     "share-lock-expired": "a member of a share group held records for too long",
     "share-released": "records came back because a share session ended",
-    "share-archived": "a record of a share group was archived; detail: rejected, deliveries",
+    "share-archived": "a record of a share group was archived; detail: rejected, deliveries or"
+    " aborted",
     "share-redelivered": "a leader handed a record of a share group out again",
     "share-leader-changed": "another leader took over what a share group has done in a partition",
     "throttled": "a broker asked a client above its quota to wait; detail: its client id",

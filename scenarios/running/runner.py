@@ -118,9 +118,9 @@ class ScenarioRun:
         self.key_order = KeyOrder(self.trace, self.delivery.holes)
         self.deletions = MissedDeletions(self.trace, self.delivery.holes, self.observer.note)
         self.audit = Audit(self.trace, self.invariants.losses, audited(scenario))
-        self.shares = Shares(
-            self.trace, self.invariants.losses, delivery_limit(scenario), self.observer.note
-        )
+        losses, limit = self.invariants.losses, delivery_limit(scenario)
+        holes, note = self.delivery.holes, self.observer.note
+        self.shares = Shares(self.trace, losses, holes, limit, note)
         self.trace.subscribe(facts.ApplicationFailed, self._on_application_failed)
         self.missing: list[str] = []
         self.stall_excuse = ""  # why Kafka would not reach what is missing either

@@ -102,6 +102,17 @@ READERS = {
 }
 """Scenarios whose variants break what holds for commits, positions and old consumers."""
 
+OF_SHARES = ("accepted-again", "held-twice", "over-delivered", "share-skipped")
+
+SHARES = {
+    "share-reject": (),
+    "share-leader-failover": ("M80-share-answers-early",),
+    "share-poison-record": ("M81-share-delivers-once-more",),
+    "B90-share-gaps-not-fetched": ("B90-share-gaps-not-fetched",),
+    "B91-share-acquired-in-transition": ("B91-share-acquired-in-transition",),
+}
+"""Scenarios of share groups, each with the variants under which it runs."""
+
 
 Found = dict[str, list[tuple[str, int, int]]]
 """The anomalies of each run: name, partition, count."""
@@ -119,7 +130,7 @@ def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tup
     for name in FAULTS:
         result = run(parse(scenario(name), name), 1, place / name)
         by_run[name] = sorted((a.name, a.partition, a.count) for a in result.delivery)
-    for name, variants in (SCRIPTS | READERS).items():
+    for name, variants in (SCRIPTS | READERS | SHARES).items():
         spec = parse(in_time(), name) if name == EPOCHS else library.scenario(name)[0]
         result = run(spec, 1, place / name, variants)
         found = [(a.name, a.partition, a.count) for a in result.delivery]
@@ -127,7 +138,7 @@ def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tup
         found += [(*each, count) for each, count in broken.items()]
         by_run[name] = sorted(each for each in found if each[0] in _judged_in(name))
     by_check: Found = {name: [] for name in by_run}
-    compared = [f"'{name}'" for name in (*DELIVERY, *OF_TRANSACTIONS, *OF_READERS)]
+    compared = [f"'{name}'" for name in (*DELIVERY, *OF_TRANSACTIONS, *OF_READERS, *OF_SHARES)]
     told = {name: text for name, text in CHECKS.items() if any(one in text for one in compared)}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(verdict, "CHECKS", told)
@@ -140,12 +151,20 @@ def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tup
 
 def _judged_in(name: str) -> tuple[str, ...]:
     """Return the anomalies that are compared in a run."""
-    return OF_TRANSACTIONS if name in SCRIPTS else OF_READERS if name in READERS else DELIVERY
+    kinds = ((SCRIPTS, OF_TRANSACTIONS), (READERS, OF_READERS), (SHARES, OF_SHARES))
+    return next((judged for names, judged in kinds if name in names), DELIVERY)
 
 
 def test_judges_of_readers_agree(judged: tuple[Found, Found]) -> None:
     by_run, by_check = ({name: found[name] for name in READERS} for found in judged)
     assert {anomaly for found in by_run.values() for anomaly, _, _ in found} == set(OF_READERS)
+    assert by_check == by_run
+
+
+def test_judges_of_share_groups_agree(judged: tuple[Found, Found]) -> None:
+    by_run, by_check = ({name: found[name] for name in SHARES} for found in judged)
+    assert {anomaly for found in by_run.values() for anomaly, _, _ in found} == set(OF_SHARES)
+    assert by_run["share-reject"] == []
     assert by_check == by_run
 
 

@@ -61,6 +61,7 @@ from tests.analysis.reader_cases import (
     RESULT_EXCUSES,
     RETENTION_CASES,
 )
+from tests.analysis.share_cases import SHARE_CASES, SHARE_EXCUSES, SHARE_LOSSES
 from tests.analysis.story_cases import SPEC, STORY_CASES
 from tests.scenarios.transaction_cases import (
     BACK,
@@ -289,6 +290,8 @@ CASES: dict[str, tuple[Case, dict[str, int]]] = {
     **RESULT_CASES,
     **KEY_CASES,
     **AUDIT_CASES,
+    **{name: (passing(rows), expected) for name, (rows, expected) in SHARE_CASES.items()},
+    **{name: (rows, expected) for name, (rows, _, expected) in SHARE_LOSSES.items()},
     **{
         f"transactions: {name}": (rows, dict.fromkeys(expected, 1))
         for name, (rows, expected) in (STORIES | RESTING | BACK).items()
@@ -302,7 +305,10 @@ CASES: dict[str, tuple[Case, dict[str, int]]] = {
 
 LOSSES: dict[str, list[tuple[Any, ...]]] = {
     name: [(*key, *astuple(loss)) for key, loss in lost]
-    for name, (_, _, lost) in RESET_CASES.items()
+    for name, lost in (
+        *((name, lost) for name, (_, _, lost) in RESET_CASES.items()),
+        *((name, lost) for name, (_, lost, _) in SHARE_LOSSES.items()),
+    )
 }
 """What the runs of some cases have legally lost."""
 
@@ -325,7 +331,8 @@ for story, (rows, good, bad) in TAKEN.items():
         CASES[case] = rows, {} if number < len(good) else {"lost-write": 1}
         LOSSES[case] = [(topic_id, partition, *astuple(loss))]
 
-for story, (rows, expected, good, bad) in (RESULT_EXCUSES | AUDIT_EXCUSES).items():
+OF_OTHERS = RESULT_EXCUSES | AUDIT_EXCUSES | SHARE_EXCUSES
+for story, (rows, expected, good, bad) in OF_OTHERS.items():
     for number, ((topic_id, partition), loss) in enumerate([*good, *bad]):
         case = f"excused, {story}: {number}"
         rests = {name: 1 for name in expected if name == "duplicate"}

@@ -187,16 +187,3 @@ def test_a_directory_without_a_finished_run_is_named(
     code, out, err = _run(capsys, "replay", str(tmp_path))
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert f"{tmp_path}: no finished run in this directory (no manifest.json)" in err
-
-
-@pytest.mark.parametrize("verb", [("fleet",), ("sweep",), ("compare", "--b", "cluster.brokers=4")])
-def test_spark_refuses_scenarios_that_its_checks_do_not_know(
-    capsys: pytest.CaptureFixture[str], verb: tuple[str, ...]
-) -> None:
-    command, *options = verb
-    code, out, err = _run(capsys, command, "share-group", *options)
-    assert (code, out) == (2, "")
-    assert err.startswith(
-        "kafkasim: error: share-group: workload share-group is judged within a run"
-    )
-    assert err.count("\n") == 1

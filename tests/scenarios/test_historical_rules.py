@@ -95,6 +95,8 @@ METHODS: dict[str, tuple[str, ...]] = {
     "B86": ("client.commits_at_rebalance",),
     "B87": ("controller.next_last_known_leader",),
     "B88": ("storage.delete_horizon_passed",),
+    "B90": ("share.fetches_gaps_again",),
+    "B91": ("share.honours_transitions",),
 }
 
 SAME: dict[str, str] = {"B02": "B01", "B89": "B88"}

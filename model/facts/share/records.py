@@ -56,7 +56,7 @@ class ShareMoved:
     last_offset: int
     state: str  # AVAILABLE | ACQUIRED | ACKNOWLEDGED | ARCHIVED
     delivery_count: int
-    reason: str  # acknowledged | session-ended | lock-expired | rolled-back
+    reason: str  # acknowledged | session-ended | lock-expired | rolled-back | aborted
 
 
 @value

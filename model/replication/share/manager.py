@@ -138,7 +138,7 @@ class SharePartitionManager:
     @property
     def most_deliveries(self) -> int:
         """group.share.delivery.count.limit."""
-        return self._settings.most_deliveries
+        return self.rules.delivery_limit(self._settings.most_deliveries)
 
     @property
     def most_in_flight(self) -> int:

@@ -19,8 +19,28 @@ class ShareRules:
         return True
 
     def honours_transitions(self) -> bool:
-        """Return whether a record in transition cannot be acquired (KAFKA-18084)."""
+        """Return whether a record in transition cannot be acquired (B91, KAFKA-18084).
+
+        Kafka 3.9 gives it to another member while its release is being written; the lock of the
+        first one stays, and takes the record from the second one when it expires.
+        """
         return True
+
+    def fetches_gaps_again(self) -> bool:
+        """Return whether a new leader fetches the gaps in the persisted state (B90,
+        KAFKA-18494).
+
+        The records there were acquired and never acknowledged. Kafka 4.0 takes them for offsets
+        without a record (SharePartition.maybeInitialize).
+        """
+        return True
+
+    def delivery_limit(self, limit: int) -> int:
+        """Return how often a record is delivered (InFlightState.tryUpdateState).
+
+        ``limit`` is group.share.delivery.count.limit.
+        """
+        return limit
 
     def archives_every_batch(self) -> bool:
         """Return whether all batches below a new log start are archived.

@@ -26,9 +26,8 @@ from kafkasim.scenarios.commands.common import (
     say_json,
     status,
 )
-from kafkasim.scenarios.commands.runs import RunRequest, Settings, Variants, run_request
+from kafkasim.scenarios.commands.runs import Settings, Variants, run_request
 from kafkasim.scenarios.language import library
-from kafkasim.scenarios.language.spec import ScenarioError
 from kafkasim.scenarios.showing.state import moment_us
 
 if TYPE_CHECKING:
@@ -187,25 +186,7 @@ def check_requests(
         VariantError: an unknown variant, or two that do not go together.
     """
     for name in names:
-        spark_request(name, settings, variants, twin)
-
-
-def spark_request(
-    name: str, settings: Sequence[str], variants: Sequence[str], twin: bool = False
-) -> RunRequest:
-    """Return a scenario and what decides its runs, if the checks on Spark can judge them.
-
-    Raises:
-        ScenarioError: the scenario is wrong, or has a share group.
-        VariantError: an unknown variant, or two that do not go together.
-    """
-    asked = run_request(name, list(settings), list(variants), twin)
-    if any(workload.kind == "share-group" for workload in asked.scenario.workload):
-        raise ScenarioError(
-            f"{name}: workload share-group is judged within a run only, not on Spark; "
-            f"use `kafkasim run {name} --runs N`"
-        )
-    return asked
+        run_request(name, list(settings), list(variants), twin)
 
 
 def judge(stored: Stored) -> Verdicts:

@@ -17,13 +17,12 @@ from kafkasim.scenarios.commands.common import (
     say,
     say_json,
 )
-from kafkasim.scenarios.commands.runs import Settings, Variants
+from kafkasim.scenarios.commands.runs import Settings, Variants, run_request
 from kafkasim.scenarios.commands.spark.fleets import (
     Conf,
     Master,
     fleet_progress,
     input_errors,
-    spark_request,
     spark_session,
     summary_lines,
 )
@@ -141,7 +140,7 @@ def plan(
     from kafkasim.analysis.sweeps.axes import axes_of, parse_sample, points
     from kafkasim.analysis.sweeps.sweep import Sweep
 
-    asked = spark_request(scenario, settings, variants).scenario
+    asked = run_request(scenario, list(settings), list(variants), False).scenario
     table = asked.sweep
     drawn = sample or (table.sample if table and not grid else None)
     axes = axes_of(table.axes if table else [], grid)
@@ -232,7 +231,7 @@ def compare(
     _check_sides(a or [], b or [])
     sides = [[*(settings or []), *(given or [])] for given in (a, b)]
     for side in sides:
-        spark_request(scenario, side, variant or [])
+        run_request(scenario, side, list(variant or []), False)
     with _input_errors():
         from kafkasim.analysis.source.jobs import Configuration
         from kafkasim.analysis.sweeps.compare import compare as compare_both

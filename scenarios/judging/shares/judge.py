@@ -6,48 +6,106 @@ was told by ShareAcknowledged. Four promises:
 - ``accepted-again``: a leader handed out a record that a member had been told is accepted or
   rejected. It answers only when that state is persisted, so no later leader may forget it.
 - ``held-twice``: one leader gave a record to a member while another one held it and its lock had
-  not expired.
+  not expired. Only what the holder does, or its lock, sets a record free.
 - ``over-delivered``: one leader gave a record out more often than group.share.delivery.count.limit
   allows. Deliveries that an ended session took back do not count.
 - ``share-skipped``: a share partition's start has moved past a committed record that no leader had
-  accepted, rejected or archived.
+  accepted, rejected or archived. A leader archives records of aborted transactions unseen, and
+  those must be aborted.
 
-Another leader knows what is persisted, and no more: locks and deliveries since then it has
-forgotten. Records that a leader has legally lost are not judged behind the first of them, and
-nothing is where the topic of the states itself has lost records.
+Each *tenure* of a leader, from the row in which it has read the persisted state, is judged by
+itself: locks and deliveries since then are in its memory only. What a group had done is forgotten
+when it is deleted. A record at an offset that the partition has lost since is another record. A
+legal loss of ``__share_group_state`` explains a forgotten acknowledgement and a start that was
+reset, if it lies between the row that promised and the row that broke it.
+
+The Spark check ``analysis/checks/shares`` finds the same from the trace.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TypeAlias
 
 from kafkasim.model import facts
-from kafkasim.model.records import SHARE_GROUP_STATE_TOPIC
 from kafkasim.scenarios.judging.delivery import Anomaly
 from kafkasim.scenarios.judging.source import FactSource, Losses, PartitionKey, final_leaders
+from kafkasim.scenarios.judging.transactions.footing import Footing
+from kafkasim.scenarios.judging.transactions.holes import Holes
 
 SharePartition: TypeAlias = tuple[str, str, int]
 """Group, topic id, partition."""
 
+Told: TypeAlias = (
+    "facts.ShareAcquired | facts.ShareAcknowledged | facts.ShareMoved | facts.ShareStartMoved"
+    " | facts.SharePartitionLoaded"
+)
+
 FINAL = ("ACKNOWLEDGED", "ARCHIVED")
 ACCEPT, REJECT = 1, 3
+
+OF_STATES = ("accepted-again", "share-skipped")
+"""What a loss of the share partition's state explains."""
+
+
+class _Held:
+    """Who was given a record last in a tenure, and whether it holds the record."""
+
+    __slots__ = ("active", "member_id", "until_us")
+
+    def __init__(self, member_id: str, until_us: int) -> None:
+        self.member_id = member_id
+        self.until_us = until_us  # when its lock ends
+        self.active = True
+
+
+class _Tenure:
+    """The memory of one leader, since it has read the persisted state."""
+
+    def __init__(self) -> None:
+        self.held: dict[int, _Held] = {}  # by offset
+        self.deliveries: dict[int, int] = {}  # by offset
+
+
+class _Found:
+    """An anomaly at one offset: the row that shows it, and the row of the broken promise."""
+
+    __slots__ = ("detail", "promise", "seq")
+
+    def __init__(self, seq: int, detail: str, promise: int) -> None:
+        self.seq = seq
+        self.detail = detail
+        self.promise = promise
 
 
 class _Told:
     """What has happened to the records of one share partition."""
 
     def __init__(self) -> None:
+        self.leader = ""  # the node that has loaded it last
+        self.tenures: dict[tuple[str, int], _Tenure] = {}  # by node and leader epoch
+        self.found: dict[str, dict[int, _Found]] = {}  # by anomaly and offset
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin anew: the group was deleted."""
         self.begin = -1  # the first start offset
-        self.start = -1  # the present one
+        self.starts: list[tuple[int, int]] = []  # each start above all before it, and its row
         self.deleted = 0  # below it the log had no record any more
-        self.leader = ("", -1)  # node and leader epoch
-        self.leader_epoch = -1
-        self.states: dict[int, str] = {}  # the last state of each offset that moved
+        self.final: dict[int, None] = {}  # offsets that a leader accepted, rejected or archived
+        self.aborted: dict[int, None] = {}  # offsets that a leader archived as aborted
         self.done: dict[int, int] = {}  # offset to the row in which a member heard of its end
-        self.held: dict[int, tuple[str, int]] = {}  # offset to holder and the end of its lock
-        self.deliveries: dict[int, int] = {}  # by this leader
-        self.found: dict[str, dict[int, tuple[int, str]]] = {}  # anomaly: offset: row, detail
+
+    @property
+    def start(self) -> int:
+        """The highest start offset of all leaders, −1 before the first one."""
+        return self.starts[-1][1] if self.starts else -1
+
+    def move_start(self, seq: int, offset: int) -> None:
+        """Note the start offset of a leader."""
+        if offset > self.start:
+            self.starts.append((seq, offset))
 
 
 class Shares:
@@ -57,18 +115,20 @@ class Shares:
         self,
         trace: FactSource,
         losses: Losses,
+        holes: Holes,
         most_deliveries: int = 5,
         note: Callable[[str, int], None] = lambda *_: None,
     ) -> None:
         """``note(observation, µs)`` is told what happens to records."""
         self._losses = losses
+        self._holes = holes
         self._most_deliveries = most_deliveries
         self._note = note
         self._told: dict[SharePartition, _Told] = {}
         self._logs = final_leaders(trace)
-        self._state_partitions: dict[PartitionKey, None] = {}
+        self._footing = Footing(trace, losses)
         for kind, handler in (
-            (facts.TopicCreated, self._on_topic),
+            (facts.ShareGroupState, self._on_group),
             (facts.SharePartitionLoaded, self._on_loaded),
             (facts.ShareAcquired, self._on_acquired),
             (facts.ShareMoved, self._on_moved),
@@ -79,71 +139,82 @@ class Shares:
 
     # ------------------------------------------------------------------------------------ facts
 
-    def _on_topic(self, _seq: int, _t: int, _node: str, fact: facts.TopicCreated) -> None:
-        if fact.topic == SHARE_GROUP_STATE_TOPIC:
-            for number in range(fact.partitions):
-                self._state_partitions[fact.topic_id, number] = None
+    def _of(self, fact: Told) -> _Told:
+        key = (fact.group, fact.topic_id, fact.partition)
+        told = self._told.get(key)
+        if told is None:
+            told = self._told[key] = _Told()
+        return told
 
-    def _of(self, fact: facts.ShareAcquired | facts.ShareAcknowledged | facts.ShareMoved) -> _Told:
-        return self._told.setdefault((fact.group, fact.topic_id, fact.partition), _Told())
+    def _on_group(self, _seq: int, _t: int, _node: str, fact: facts.ShareGroupState) -> None:
+        if fact.state == "Dead":
+            for (group, _, _), told in self._told.items():
+                if group == fact.group:
+                    told.forget()
 
-    def _on_loaded(self, _seq: int, t_us: int, node: str, fact: facts.SharePartitionLoaded) -> None:
-        told = self._told.setdefault((fact.group, fact.topic_id, fact.partition), _Told())
+    def _on_loaded(self, seq: int, t_us: int, node: str, fact: facts.SharePartitionLoaded) -> None:
+        told = self._of(fact)
+        if told.leader not in ("", node):
+            self._note("share-leader-changed", t_us)
+        told.leader = node
         if told.begin < 0:
             told.begin = fact.start_offset
-        elif told.leader[0] != node:
-            self._note("share-leader-changed", t_us)
-        if fact.leader_epoch >= told.leader_epoch:
-            told.leader_epoch = fact.leader_epoch
-            told.leader = (node, fact.leader_epoch)
-            told.start = fact.start_offset
-        told.held.clear()
-        told.deliveries.clear()
+        told.move_start(seq, fact.start_offset)
+        told.tenures[node, fact.leader_epoch] = _Tenure()
 
     def _on_acquired(self, seq: int, t_us: int, node: str, fact: facts.ShareAcquired) -> None:
         told = self._of(fact)
         if fact.delivery_count > 1:
             self._note("share-redelivered", t_us)
-        current = told.leader == (node, fact.leader_epoch)
+        tenure = told.tenures.setdefault((node, fact.leader_epoch), _Tenure())
+        key = (fact.topic_id, fact.partition)
         for offset in range(fact.first_offset, fact.last_offset + 1):
-            if offset in told.done:
-                self._find(told, "accepted-again", offset, seq, "was handed out again")
-            if not current:
-                continue
-            holder, until_us = told.held.get(offset, ("", 0))
-            if t_us < until_us:
-                self._find(told, "held-twice", offset, seq, f"was held by {holder}")
-            told.held[offset] = (fact.member_id, t_us + fact.lock_us)
-            count = told.deliveries[offset] = told.deliveries.get(offset, 0) + 1
-            if max(count, fact.delivery_count) > self._most_deliveries:
-                self._find(told, "over-delivered", offset, seq, f"was delivered {count} times")
+            done = told.done.get(offset)
+            if done is not None and not self._was_lost(key, offset, done, seq):
+                again = _Found(seq, "was handed out again", done)
+                _find(told, "accepted-again", offset, again)
+            held = tenure.held.get(offset)
+            if held is not None and held.active and t_us < held.until_us:
+                twice = _Found(seq, f"was held by {held.member_id}", -1)
+                _find(told, "held-twice", offset, twice)
+            tenure.held[offset] = _Held(fact.member_id, t_us + fact.lock_us)
+            count = tenure.deliveries[offset] = tenure.deliveries.get(offset, 0) + 1
+            count = max(count, fact.delivery_count)
+            if count > self._most_deliveries:
+                over = _Found(seq, f"was delivered {count} times", -1)
+                _find(told, "over-delivered", offset, over)
 
     def _on_moved(self, _seq: int, t_us: int, node: str, fact: facts.ShareMoved) -> None:
         told = self._of(fact)
         self._observe(fact, t_us)
-        current = told.leader == (node, fact.leader_epoch)
-        for offset in range(fact.first_offset, fact.last_offset + 1):
-            told.states[offset] = fact.state
-            if not current:
+        tenure = told.tenures.setdefault((node, fact.leader_epoch), _Tenure())
+        offsets = range(fact.first_offset, fact.last_offset + 1)
+        if fact.reason == "aborted":
+            told.aborted.update(dict.fromkeys(offsets))
+        elif fact.state in FINAL:
+            told.final.update(dict.fromkeys(offsets))
+        for offset in offsets:
+            held = tenure.held.get(offset)
+            if held is None or held.member_id != fact.member_id:
                 continue
-            if fact.state != "ACQUIRED":
-                told.held.pop(offset, None)
-            if fact.reason == "session-ended" and offset in told.deliveries:
-                told.deliveries[offset] -= 1
+            held.active = fact.state == "ACQUIRED"
+            if fact.reason == "session-ended":
+                tenure.deliveries[offset] -= 1
 
     def _observe(self, fact: facts.ShareMoved, t_us: int) -> None:
         if fact.reason == "lock-expired":
             self._note("share-lock-expired", t_us)
         elif fact.reason == "session-ended":
             self._note("share-released", t_us)
-        if fact.state == "ARCHIVED":
+        if fact.reason == "aborted":
+            self._note("share-archived:aborted", t_us)
+        elif fact.state == "ARCHIVED":
             used_up = fact.delivery_count >= self._most_deliveries
             self._note(f"share-archived:{'deliveries' if used_up else 'rejected'}", t_us)
 
-    def _on_start(self, _seq: int, _t: int, node: str, fact: facts.ShareStartMoved) -> None:
-        told = self._told.setdefault((fact.group, fact.topic_id, fact.partition), _Told())
-        if told.leader == (node, fact.leader_epoch):
-            told.start = fact.start_offset
+    def _on_start(self, seq: int, _t: int, _node: str, fact: facts.ShareStartMoved) -> None:
+        told = self._of(fact)
+        told.move_start(seq, fact.start_offset)
         if fact.reason == "log-start":
             told.deleted = max(told.deleted, fact.start_offset)
 
@@ -154,10 +225,7 @@ class Shares:
             told = self._of(fact)
             for offset, kind in zip(fact.offsets, fact.types, strict=True):
                 if kind in (ACCEPT, REJECT):
-                    told.done.setdefault(offset, seq)
-
-    def _find(self, told: _Told, name: str, offset: int, seq: int, detail: str) -> None:
-        told.found.setdefault(name, {}).setdefault(offset, (seq, detail))
+                    told.done[offset] = seq
 
     # ------------------------------------------------------------------------------- judgement
 
@@ -179,32 +247,49 @@ class Shares:
         return missing
 
     def finish(self) -> list[Anomaly]:
-        """Return the anomalies of the run, by share partition."""
-        found = []
-        excused = any(self._losses(key) for key in self._state_partitions)
+        """Return the anomalies of the run, by share partition and excuse."""
+        anomalies = []
         for (group, topic_id, number), told in sorted(self._told.items()):
             key = (topic_id, number)
             self._find_skipped(key, told)
             for name, offsets in told.found.items():
-                first_lost = min([loss.first for loss in self._losses(key)], default=1 << 62)
-                judged = {each: why for each, why in offsets.items() if each < first_lost}
-                if not judged or excused:
-                    continue
-                offset, (seq, detail) = min(judged.items())
-                text = f"group {group}: offset {offset} {detail}"
-                found.append(
-                    Anomaly(name, *key, len(judged), text, offset=offset, group=group, seq=seq)
-                )
-        return found
+                excused: dict[str, dict[int, _Found]] = {}
+                for offset, found in offsets.items():
+                    why = self._excuse(name, group, key, found)
+                    excused.setdefault(why, {})[offset] = found
+                for why, judged in excused.items():
+                    offset, first = min(judged.items(), key=lambda each: (each[1].seq, each[0]))
+                    text = f"group {group}: offset {offset} {first.detail}"
+                    of = Anomaly(name, *key, len(judged), text, why, group=group)
+                    anomalies.append(replace(of, offset=offset, seq=first.seq))
+        return anomalies
+
+    def _excuse(self, name: str, group: str, key: PartitionKey, found: _Found) -> str:
+        """Return why the coordinator had to forget the state of a share partition, or ""."""
+        if name not in OF_STATES:
+            return ""
+        return self._footing.lost([self._footing.of_share(group, key, found.promise, found.seq)])
 
     def _find_skipped(self, key: PartitionKey, told: _Told) -> None:
         log = self._logs.get(key)
         if log is None or told.begin < 0:
             return
         for offset in _data_offsets(log):
-            if max(told.begin, told.deleted) <= offset < told.start:
-                if told.states.get(offset) not in FINAL:
-                    self._find(told, "share-skipped", offset, -1, "was skipped")
+            if not max(told.begin, told.deleted) <= offset < told.start or offset in told.final:
+                continue
+            if offset in told.aborted and self._holes.is_aborted(key, offset):
+                continue
+            seq = next(seq for seq, start in told.starts if start > offset)
+            if not self._was_lost(key, offset, -1, seq):
+                _find(told, "share-skipped", offset, _Found(seq, "was skipped", -1))
+
+    def _was_lost(self, key: PartitionKey, offset: int, after: int, before: int) -> bool:
+        """Return whether the partition lost what stood at an offset, between two rows."""
+        return any(loss.covers(offset) and after < loss.seq < before for loss in self._losses(key))
+
+
+def _find(told: _Told, name: str, offset: int, found: _Found) -> None:
+    told.found.setdefault(name, {}).setdefault(offset, found)
 
 
 def _data_offsets(log: facts.FinalReplica) -> list[int]:

@@ -1,9 +1,9 @@
 """What an anomaly of transactions rests on: records whose legal loss explains it.
 
 A transaction spans partitions: those of its records, the group's of ``__consumer_offsets``, and its
-own of ``__transaction_state``. A loss explains an anomaly only if it took records on which the
-broken promise rested, after they had been written. The Spark checks tell the same places
-(``analysis/checks/base.py:spot``).
+own of ``__transaction_state``. What a share group has done rests on ``__share_group_state``. A loss
+explains an anomaly only if it took records on which the broken promise rested, after they had been
+written. The Spark checks tell the same places (``analysis/checks/base.py:spot``).
 """
 
 from __future__ import annotations
@@ -46,6 +46,12 @@ class Footing:
         """Return what the coordinator of a transactional id has written between two rows."""
         key = coordinator_partition("__transaction_state", transactional_id, self._topics)
         return Spot(key, after=after, before=before)
+
+    def of_share(self, group: str, key: PartitionKey, after: int = -1, before: int = END) -> Spot:
+        """Return what a share group's coordinator has written of a partition between two rows."""
+        name = f"{group}:{key[0]}:{key[1]}"  # SharePartitionKey.as_coordinator_key
+        state = coordinator_partition("__share_group_state", name, self._topics)
+        return Spot(state, after=after, before=before)
 
     def of_reset(self, group: str, key: PartitionKey, row: int) -> list[Spot]:
         """Return what the reset of a group's position at a row rests on: its records or commits."""

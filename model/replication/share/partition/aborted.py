@@ -39,20 +39,33 @@ def batches(
 
 def without(
     cache: CachedState, acquired: list[AcquiredRecords], gone: list[RecordBatch]
-) -> list[AcquiredRecords]:
-    """Archive what was acquired of some batches, and return the rest of the ranges."""
+) -> tuple[list[AcquiredRecords], list[AcquiredRecords]]:
+    """Archive what was acquired of some batches; return the other ranges, and the archived ones."""
+    archived: list[AcquiredRecords] = []
     for batch in gone:
         floor = cache.floor(batch.base_offset)
         first = batch.base_offset if floor is None else floor.first_offset
         known = cache.between(first, batch.last_offset)
         cache.archive(batch.base_offset, batch.last_offset + 1, known, ACQUIRED)
+        archived += [_within(each, batch) for each in acquired if _overlaps(each, batch)]
         acquired = [piece for each in acquired for piece in _cut(each, batch)]
-    return acquired
+    return acquired, archived
+
+
+def _overlaps(acquired: AcquiredRecords, batch: RecordBatch) -> bool:
+    return acquired.last_offset >= batch.base_offset and acquired.first_offset <= batch.last_offset
+
+
+def _within(acquired: AcquiredRecords, batch: RecordBatch) -> AcquiredRecords:
+    first = max(acquired.first_offset, batch.base_offset)
+    return AcquiredRecords(
+        first, min(acquired.last_offset, batch.last_offset), acquired.delivery_count
+    )
 
 
 def _cut(acquired: AcquiredRecords, batch: RecordBatch) -> list[AcquiredRecords]:
     first, last, count = acquired.first_offset, acquired.last_offset, acquired.delivery_count
-    if last < batch.base_offset or first > batch.last_offset:
+    if not _overlaps(acquired, batch):
         return [acquired]
     pieces = []
     if first < batch.base_offset:

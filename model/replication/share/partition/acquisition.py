@@ -112,7 +112,6 @@ class _Acquisition:
             if self._is_available(state) and state.try_update(
                 ACQUIRED, 1, self._most_deliveries, self._wanted.member_id
             ):
-                self._locks.unlock(state.lock)
                 state.lock = self._lock(first, last)
                 self._tell(first, last, state.delivery_count)
 

@@ -176,7 +176,7 @@ class SharePartition:
         if cache.batches:
             cache.find_next = True
             cache.end_offset = end
-            if gap != -1:
+            if gap != -1 and self._rules.fetches_gaps_again():
                 cache.open_gap(gap)
             cache.move_start()
         return NONE
@@ -226,21 +226,14 @@ class SharePartition:
         acquired = acquire(self.cache, self, self._rules, most, wanted, fetch_offset, read.batches)
         if read.aborted_transactions:
             gone = aborted.batches(read.batches, read.aborted_transactions)
-            acquired = aborted.without(self.cache, acquired, gone)
+            acquired, archived = aborted.without(self.cache, acquired, gone)
+            self._tell_aborted(archived, member_id)
         group, topic_id, partition, epoch = self._names
         for each in acquired:
+            ends = (each.first_offset, each.last_offset)
+            count = each.delivery_count
             context.out.append(
-                ShareAcquired(
-                    group,
-                    member_id,
-                    topic_id,
-                    partition,
-                    epoch,
-                    each.first_offset,
-                    each.last_offset,
-                    each.delivery_count,
-                    lock_us,
-                )
+                ShareAcquired(group, member_id, topic_id, partition, epoch, *ends, count, lock_us)
             )
         self._tell_start(start, "records")
         return acquired
@@ -379,6 +372,16 @@ class SharePartition:
                     state.delivery_count,
                     reason,
                 )
+            )
+
+    def _tell_aborted(self, archived: list[AcquiredRecords], member_id: str) -> None:
+        """Tell that records of aborted transactions were archived in place of being delivered."""
+        group, topic_id, partition, epoch = self._names
+        for each in archived:
+            ends = (each.first_offset, each.last_offset)
+            moved = (*ends, "ARCHIVED", each.delivery_count, "aborted")
+            self._context.out.append(
+                ShareMoved(group, member_id, topic_id, partition, epoch, *moved)
             )
 
     def ground_truth(self) -> FinalSharePartition:

@@ -1,4 +1,4 @@
-"""Mutations of share groups: what a leader must not do before a state is persisted."""
+"""Share groups: historical bugs of their leaders (KAFKA.md, 8.5), and mutations."""
 
 from __future__ import annotations
 
@@ -13,11 +13,52 @@ class AnswersEarly(ShareRules):
         return False
 
 
+class DeliversOnceMore(ShareRules):
+    """A record is delivered once more than its group's limit says."""
+
+    def delivery_limit(self, limit: int) -> int:
+        return limit + 1
+
+
+class AcquiresInTransition(ShareRules):
+    """A released record is given to another member before the release is persisted."""
+
+    def honours_transitions(self) -> bool:
+        return False
+
+
+class TakesGapsForEmpty(ShareRules):
+    """A new leader takes gaps in the persisted state for offsets without a record."""
+
+    def fetches_gaps_again(self) -> bool:
+        return False
+
+
+SHARE_BUGS: tuple[Variant, ...] = (
+    Variant(
+        "B90-share-gaps-not-fetched", "KAFKA-18494", (TakesGapsForEmpty,),
+        "share-skipped", "B90-share-gaps-not-fetched",
+        "A new leader fetches again what the last one had handed out and nobody acknowledged.",
+    ),
+    Variant(
+        "B91-share-acquired-in-transition", "KAFKA-18084", (AcquiresInTransition,),
+        "held-twice", "B91-share-acquired-in-transition",
+        "A record whose release is not persisted yet is nobody's, and no lock is left behind.",
+    ),
+)  # fmt: skip
+"""Bugs that share groups (KIP-932) had before 4.1."""
+
 SHARES: tuple[Variant, ...] = (
     Variant(
         "M80-share-answers-early", "SharePartition.rollbackOrProcessStateUpdates",
         (AnswersEarly,),
         "accepted-again", "share-leader-failover",
         "A member hears that a record is accepted when every later leader will know it.",
+    ),
+    Variant(
+        "M81-share-delivers-once-more", "SharePartition.InFlightState.tryUpdateState",
+        (DeliversOnceMore,),
+        "over-delivered", "share-poison-record",
+        "A record is archived after group.share.delivery.count.limit deliveries.",
     ),
 )  # fmt: skip

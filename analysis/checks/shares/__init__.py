@@ -1,0 +1,1 @@
+"""Checks of share groups (KIP-932)."""

@@ -1,0 +1,197 @@
+"""accepted-again, held-twice, over-delivered and share-skipped, as scenarios/judging/shares states.
+
+Each is about single offsets of one share partition: group, topic id, partition. A leader's facts
+name ranges of offsets; what was acquired is small beside what was appended, so ranges are exploded.
+"""
+
+from __future__ import annotations
+
+from kafkasim.analysis.checks.base import about, offending, partition_for, spot
+
+_PLACE = "run, group, topic_id, partition"
+_TENURE = f"{_PLACE}, node, leader_epoch"
+
+SHARE_EVENTS = f"""
+    -- What leaders gave to members, and how its state moved, by offset. A tenure of a leader begins
+    -- with each row in which it has read the persisted state. What it archived as aborted it never
+    -- gave to anybody.
+    SELECT {_TENURE}, tenure, seq, t_us, member_id, until_us, delivery_count, state, reason, offset
+    FROM (SELECT *, count(IF(state = 'loaded', 1, NULL)) OVER (
+              PARTITION BY {_TENURE} ORDER BY seq
+              ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS tenure
+          FROM (SELECT {_TENURE}, seq, t_us, member_id, first_offset, last_offset,
+                       t_us + lock_us AS until_us, delivery_count, 'given' AS state,
+                       'given' AS reason
+                FROM ShareAcquired
+                UNION ALL
+                SELECT {_TENURE}, seq, t_us, member_id, first_offset, last_offset,
+                       CAST(NULL AS BIGINT), delivery_count, state, reason
+                FROM ShareMoved WHERE reason != 'aborted'
+                UNION ALL
+                SELECT {_TENURE}, seq, t_us, '', 0, 0, CAST(NULL AS BIGINT), 0, 'loaded', 'loaded'
+                FROM SharePartitionLoaded))
+    LATERAL VIEW explode(sequence(first_offset, last_offset)) AS offset
+    WHERE state != 'loaded'"""
+
+_EARLIER = (
+    f"PARTITION BY {_TENURE}, tenure, offset ORDER BY seq"
+    " ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"
+)
+
+SHARE_DELIVERIES = f"""
+    -- Each delivery of a record: who was given it before in this tenure, whether that member still
+    -- held it, until when, and the number of this delivery. A release that is rolled back gives
+    -- a record back to its holder; the end of a session takes a delivery back.
+    SELECT {_PLACE}, offset, seq, t_us, holder, held_until_us, held, delivery_count,
+           1 + coalesce(deliveries, 0) AS deliveries
+    FROM (SELECT *, last_value(holds, true) OVER earlier AS held,
+                 last_value(until_us, true) OVER earlier AS held_until_us,
+                 sum(step) OVER earlier AS deliveries
+          FROM (SELECT *,
+                       CASE WHEN state = 'given' THEN true
+                            WHEN member_id = holder THEN state = 'ACQUIRED' END AS holds,
+                       CASE WHEN state = 'given' THEN 1
+                            WHEN member_id = holder AND reason = 'session-ended' THEN -1
+                            ELSE 0 END AS step
+                FROM (SELECT *, last_value(IF(state = 'given', member_id, NULL), true)
+                                    OVER ({_EARLIER}) AS holder
+                      FROM share_events))
+          WINDOW earlier AS ({_EARLIER}))
+    WHERE state = 'given'"""
+
+SHARE_STATES = f"""
+    -- The partition of __share_group_state that holds each share partition.
+    SELECT {_PLACE}, state_id,
+           {partition_for("concat(group, ':', topic_id, ':', partition)")} AS state_partition
+    FROM (SELECT DISTINCT {_PLACE} FROM SharePartitionLoaded)
+    JOIN (SELECT run, min(topic_id) AS state_id, max(partitions) AS partitions FROM TopicCreated
+          WHERE topic = '__share_group_state' GROUP BY run) USING (run)"""
+
+SHARE_LIVES = """
+    -- Where the last life of each share group begins that was deleted.
+    SELECT run, group, max(seq) AS died FROM ShareGroupState WHERE state = 'Dead'
+    GROUP BY run, group"""
+
+VIEWS = {
+    "share_events": SHARE_EVENTS,
+    "share_deliveries": SHARE_DELIVERIES,
+    "share_states": SHARE_STATES,
+    "share_lives": SHARE_LIVES,
+}
+"""What the checks read; none of it where no leader acquired records for a share group."""
+
+_LOST = "(SELECT run, inline(losses) FROM runs)"
+
+ACCEPTED_AGAIN = offending(
+    # A record was handed out after a member had heard that it is accepted (1) or rejected (3). At
+    # an offset that the partition has lost meanwhile stands another record.
+    f"""
+    SELECT {_PLACE}, offset, min(seq) AS seq, min_by(promise, seq) AS promise,
+           any_value(state_id) AS state_id, any_value(state_partition) AS state_partition
+    FROM (SELECT *, max(done) OVER (PARTITION BY {_PLACE}, offset ORDER BY seq
+                                    ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS promise
+          FROM (SELECT {_PLACE}, offset, seq, CAST(NULL AS BIGINT) AS done FROM share_deliveries
+                UNION ALL
+                SELECT {_PLACE}, offset, seq, seq
+                FROM ShareAcknowledged
+                LATERAL VIEW inline(arrays_zip(offsets, types)) AS offset, type
+                WHERE error = 'NONE' AND type IN (1, 3))) AS given
+    LEFT JOIN share_states USING ({_PLACE})
+    LEFT ANTI JOIN (SELECT * FROM ShareGroupState WHERE state = 'Dead') AS died
+        ON died.run = given.run AND died.group = given.group
+           AND promise < died.seq AND died.seq < given.seq
+    LEFT ANTI JOIN {_LOST} AS lost
+        ON lost.run = given.run AND lost.topic_id = given.topic_id
+           AND lost.partition = given.partition AND lost.first <= offset AND offset < lost.end
+           AND promise < lost.seq AND lost.seq < given.seq
+    WHERE done IS NULL AND promise IS NOT NULL
+    GROUP BY {_PLACE}, offset""",
+    "'accepted-again'",
+    "'group %s: offset %d was handed out again', group, offset",
+    "array(group)",
+    about("offset", promise="promise",
+          spots=f"array({spot('state_id', 'state_partition', after='promise', before='seq')})"),
+)  # fmt: skip
+
+HELD_TWICE = offending(
+    # A leader gave a record to a member while another one held it.
+    f"""
+    SELECT {_PLACE}, offset, min(seq) AS seq, min_by(holder, seq) AS holder
+    FROM share_deliveries WHERE held AND t_us < held_until_us
+    GROUP BY {_PLACE}, offset""",
+    "'held-twice'",
+    "'group %s: offset %d was held by %s', group, offset, holder",
+    "array(group)",
+    about("offset"),
+)
+
+OVER_DELIVERED = offending(
+    # A leader gave a record out more often than group.share.delivery.count.limit allows, by its own
+    # count or by ours.
+    f"""
+    SELECT {_PLACE}, offset, min(seq) AS seq, min_by(times, seq) AS times
+    FROM (SELECT *, greatest(deliveries, delivery_count) AS times FROM share_deliveries)
+    JOIN broker_limits USING (run)
+    WHERE times > most_deliveries
+    GROUP BY {_PLACE}, offset""",
+    "'over-delivered'",
+    "'group %s: offset %d was delivered %d times', group, offset, times",
+    "array(group)",
+    about("offset"),
+)
+
+SHARE_SKIPPED = offending(
+    # A start offset is past a record of the final log that no leader had accepted, rejected or
+    # archived since the group was deleted last; a record that it archived as aborted was aborted.
+    f"""
+    WITH starts AS (
+        SELECT * FROM (
+            SELECT {_PLACE}, seq, start_offset, true AS loaded, '' AS reason
+            FROM SharePartitionLoaded
+            UNION ALL
+            SELECT {_PLACE}, seq, start_offset, false, reason FROM ShareStartMoved)
+        LEFT JOIN share_lives USING (run, group)
+        WHERE seq > coalesce(died, -1)
+    ), bounds AS (
+        SELECT {_PLACE}, max(start_offset) AS high,
+               greatest(min_by(start_offset, seq) FILTER (WHERE loaded),
+                        coalesce(max(start_offset) FILTER (WHERE reason = 'log-start'), 0)) AS low
+        FROM starts GROUP BY {_PLACE}
+    ), data AS (
+        SELECT run, topic_id, partition, explode(sequence(base, next - 1)) AS offset
+        FROM (SELECT run, topic_id, partition,
+                     inline(arrays_zip(base_offsets, next_offsets, record_counts))
+                         AS (base, next, count)
+              FROM final_leaders)
+        WHERE count = next - base
+    ), moved AS (
+        SELECT {_PLACE}, reason, explode(sequence(first_offset, last_offset)) AS offset
+        FROM ShareMoved LEFT JOIN share_lives USING (run, group)
+        WHERE state IN ('ACKNOWLEDGED', 'ARCHIVED') AND seq > coalesce(died, -1)
+    ), skipped AS (
+        SELECT {_PLACE}, offset
+        FROM data JOIN bounds USING (run, topic_id, partition)
+        LEFT ANTI JOIN (SELECT {_PLACE}, offset FROM moved WHERE reason != 'aborted')
+            USING ({_PLACE}, offset)
+        LEFT ANTI JOIN (
+            SELECT {_PLACE}, offset
+            FROM (SELECT * FROM moved WHERE reason = 'aborted')
+            LEFT SEMI JOIN (SELECT * FROM holes WHERE aborted)
+                USING (run, topic_id, partition, offset)) USING ({_PLACE}, offset)
+        WHERE low <= offset AND offset < high
+    ), passed AS (
+        SELECT {_PLACE}, offset, min(seq) AS seq
+        FROM skipped JOIN starts USING ({_PLACE})
+        WHERE start_offset > offset
+        GROUP BY {_PLACE}, offset
+    )
+    SELECT * FROM passed LEFT JOIN share_states USING ({_PLACE})
+    LEFT ANTI JOIN {_LOST} AS lost
+        ON lost.run = passed.run AND lost.topic_id = passed.topic_id
+           AND lost.partition = passed.partition AND lost.first <= offset AND offset < lost.end
+           AND lost.seq < passed.seq""",
+    "'share-skipped'",
+    "'group %s: offset %d was skipped', group, offset",
+    "array(group)",
+    about("offset", spots=f"array({spot('state_id', 'state_partition', before='seq')})"),
+)
