@@ -256,7 +256,10 @@ class LaneScheduler:
             self.receive(LaneInput(None, socket.lane, item))
         elif socket.connection in self.process.watched:
             lane, handler = self.process.watched.pop(socket.connection)
-            self.receive(LaneInput(None, self.lane(lane), Posted(handler, socket.connection)))
+            posted = Posted(handler, socket.connection)
+            arrival = LaneInput((self.receive,), self.lane(lane), posted)
+            # Not at once: effects may be being performed, of which one has unmuted the connection.
+            self._kernel.push(self._kernel._now, arrival)
 
     def _on_response(self, packet: Packet) -> None:
         """Give a response to its channel here if nothing is in its way, which is the usual case."""

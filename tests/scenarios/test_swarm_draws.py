@@ -16,7 +16,7 @@ from kafkasim.scenarios.searching.chains import phases as server_phases
 from kafkasim.scenarios.searching.chains.disturbances import DISTURBANCES
 from kafkasim.scenarios.searching.chains.events import EVENTS
 from kafkasim.scenarios.searching.chains.settings import SETTINGS
-from kafkasim.scenarios.searching.choices import operators
+from kafkasim.scenarios.searching.choices import operators, share_groups
 from kafkasim.scenarios.searching.clients import meeting, patience
 from kafkasim.scenarios.searching.clients import phases as client_phases
 from kafkasim.scenarios.searching.clients.limits import LIMITS
@@ -271,6 +271,7 @@ def test_a_hop_is_late_for_about_as_long_as_its_producer_waits(
 ) -> None:
     monkeypatch.setattr(draw_workload, "QUIET", 0)  # its faults come behind
     monkeypatch.setattr(drawing, "worlds", lambda *_: None)  # and theirs
+    monkeypatch.setattr(share_groups, "SHARE", 0)  # and theirs
     monkeypatch.setattr(patience, "PATIENCE", 0)
     before = [draw(seed) for seed in range(120)]
     monkeypatch.setattr(patience, "PATIENCE", 1)

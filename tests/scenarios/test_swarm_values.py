@@ -14,11 +14,11 @@ from typing import Any, Literal, get_args, get_origin
 import pytest
 
 from kafkasim.model.client.producer.partitioner import partitioner_class
-from kafkasim.model.config import ConsumerConfig, ProducerConfig
+from kafkasim.model.config import ConsumerConfig, ProducerConfig, ShareGroupSettings
 from kafkasim.model.config.clients import ASSIGNOR_CLASSES, PARTITIONER_CLASSES
 from kafkasim.model.group.assignors import assignor_class
 from kafkasim.scenarios.language.spec import parse
-from kafkasim.scenarios.language.tables import ConsumerGroupTable, FaultTable
+from kafkasim.scenarios.language.tables import ConsumerGroupTable, FaultTable, ShareGroupTable
 from kafkasim.scenarios.language.vocabulary import VERBS
 from kafkasim.scenarios.searching.choices.clients import COMMITS, OLD_COMMITS, permit_by_commits
 from kafkasim.scenarios.searching.choices.offsets import KINDS, tamper_with_offsets
@@ -64,6 +64,11 @@ ENUMERATIONS = {
     "isolation.level": _allowed(ConsumerConfig, "isolation_level"),
     "group.protocol": _allowed(ConsumerConfig, "group_protocol"),
     "partition.assignment.strategy": [*ASSIGNOR_CLASSES, USERS_OWN],
+    "shares.acknowledge": _literals(ShareGroupTable, "acknowledge"),
+    "shares.commit": _literals(ShareGroupTable, "commit"),
+    "shares.on-poison": _literals(ShareGroupTable, "on_poison"),
+    "share.auto.offset.reset": _allowed(ShareGroupSettings, "share_auto_offset_reset"),
+    "share.isolation.level": _allowed(ShareGroupSettings, "share_isolation_level"),
 }
 
 
@@ -79,6 +84,9 @@ def _values(data: dict[str, Any]) -> Iterator[Value]:
     for operation in data.get("operations", ()):
         yield "operations.kind", operation["kind"]
     for each in data["workload"]:
+        if each["kind"] == "share-group":
+            yield from _of_shares(each)
+            continue
         if each["kind"] != "producer" and each.get("protocol") != "zookeeper":
             yield "isolation.level", each["config"].get("isolation.level", "read_uncommitted")
             yield "group.protocol", each["config"].get("group.protocol", "classic")
@@ -90,6 +98,14 @@ def _values(data: dict[str, Any]) -> Iterator[Value]:
             config = each.get("producer-config", each["config"])
             yield "compression.type", config.get("compression.type", "none")
             yield "partitioner.class", _own(config.get("partitioner.class", ""))
+
+
+def _of_shares(group: dict[str, Any]) -> Iterator[Value]:
+    for key in ("acknowledge", "commit", "on-poison"):
+        if key in group:
+            yield f"shares.{key}", group[key]
+    for key in ("share.auto.offset.reset", "share.isolation.level"):
+        yield key, group["group-config"][key]
 
 
 @pytest.fixture(scope="module")

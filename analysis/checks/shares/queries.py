@@ -6,7 +6,7 @@ name ranges of offsets; what was acquired is small beside what was appended, so 
 
 from __future__ import annotations
 
-from kafkasim.analysis.checks.base import about, offending, partition_for, spot
+from kafkasim.analysis.checks.base import AT_END, about, offending, partition_for, spot
 
 _PLACE = "run, group, topic_id, partition"
 _TENURE = f"{_PLACE}, node, leader_epoch"
@@ -143,6 +143,7 @@ OVER_DELIVERED = offending(
 SHARE_SKIPPED = offending(
     # A start offset is past a record of the final log that no leader had accepted, rejected or
     # archived since the group was deleted last; a record that it archived as aborted was aborted.
+    # Until a member has heard of a state that was written, each leader begins anew.
     f"""
     WITH starts AS (
         SELECT * FROM (
@@ -151,11 +152,17 @@ SHARE_SKIPPED = offending(
             UNION ALL
             SELECT {_PLACE}, seq, start_offset, false, reason FROM ShareStartMoved)
         LEFT JOIN share_lives USING (run, group)
+        LEFT JOIN (
+            SELECT {_PLACE}, min(seq) AS written
+            FROM ShareAcknowledged LEFT JOIN share_lives USING (run, group)
+            WHERE error = 'NONE' AND seq > coalesce(died, -1)
+            GROUP BY {_PLACE}) USING ({_PLACE})
         WHERE seq > coalesce(died, -1)
     ), bounds AS (
         SELECT {_PLACE}, max(start_offset) AS high,
-               greatest(min_by(start_offset, seq) FILTER (WHERE loaded),
-                        coalesce(max(start_offset) FILTER (WHERE reason = 'log-start'), 0)) AS low
+               max(start_offset) FILTER (WHERE loaded AND seq < coalesce(written, {AT_END}))
+                   AS begin,
+               coalesce(max(start_offset) FILTER (WHERE reason = 'log-start'), 0) AS deleted
         FROM starts GROUP BY {_PLACE}
     ), data AS (
         SELECT run, topic_id, partition, explode(sequence(base, next - 1)) AS offset
@@ -178,7 +185,7 @@ SHARE_SKIPPED = offending(
             FROM (SELECT * FROM moved WHERE reason = 'aborted')
             LEFT SEMI JOIN (SELECT * FROM holes WHERE aborted)
                 USING (run, topic_id, partition, offset)) USING ({_PLACE}, offset)
-        WHERE low <= offset AND offset < high
+        WHERE begin <= offset AND deleted <= offset AND offset < high
     ), passed AS (
         SELECT {_PLACE}, offset, min(seq) AS seq
         FROM skipped JOIN starts USING ({_PLACE})

@@ -13,6 +13,9 @@ was told by ShareAcknowledged. Four promises:
   accepted, rejected or archived. A leader archives records of aborted transactions unseen, and
   those must be aborted.
 
+Until the first state is written, each leader begins where share.auto.offset.reset says, so the last
+one of them counts (SharePartition.startOffsetDuringInitialization).
+
 Each *tenure* of a leader, from the row in which it has read the persisted state, is judged by
 itself: locks and deliveries since then are in its memory only. What a group had done is forgotten
 when it is deleted. A record at an offset that the partition has lost since is another record. A
@@ -90,7 +93,8 @@ class _Told:
 
     def forget(self) -> None:
         """Begin anew: the group was deleted."""
-        self.begin = -1  # the first start offset
+        self.begin = -1  # the start offset of the last leader that found no state
+        self.written = False  # whether a member has heard of a state that was written
         self.starts: list[tuple[int, int]] = []  # each start above all before it, and its row
         self.deleted = 0  # below it the log had no record any more
         self.final: dict[int, None] = {}  # offsets that a leader accepted, rejected or archived
@@ -157,8 +161,8 @@ class Shares:
         if told.leader not in ("", node):
             self._note("share-leader-changed", t_us)
         told.leader = node
-        if told.begin < 0:
-            told.begin = fact.start_offset
+        if not told.written:
+            told.begin = max(told.begin, fact.start_offset)
         told.move_start(seq, fact.start_offset)
         told.tenures[node, fact.leader_epoch] = _Tenure()
 
@@ -223,6 +227,7 @@ class Shares:
     ) -> None:
         if fact.error == "NONE":
             told = self._of(fact)
+            told.written = True
             for offset, kind in zip(fact.offsets, fact.types, strict=True):
                 if kind in (ACCEPT, REJECT):
                     told.done[offset] = seq

@@ -166,6 +166,18 @@ def _is_full(data: Scenario) -> bool:
     return _is_long(data) and len(late) >= 5
 
 
+def _sharing(data: Scenario) -> list[str]:
+    """Return the isolation level of each share group."""
+    groups = [each for each in data["workload"] if each["kind"] == "share-group"]
+    return [each["group-config"]["share.isolation.level"] for each in groups]
+
+
+def _transacts(data: Scenario) -> bool:
+    return any(
+        "transactional-id" in each or each["kind"] == "processor" for each in data["workload"]
+    )
+
+
 BOTH, KRAFT, ZOOKEEPER = MODES, MODES[:1], MODES[1:]
 
 WORLDS: tuple[World, ...] = (
@@ -191,6 +203,11 @@ WORLDS: tuple[World, ...] = (
     World("lag of Kafka's or longer", BOTH, 0.03, lambda data: _timers(data)[0] >= 1),
     World("session up to a fifth of Kafka's", BOTH, 0.05, lambda data: _timers(data)[1] <= 0.2),
     World("session of Kafka's or longer", BOTH, 0.03, lambda data: _timers(data)[1] >= 1),
+    World("a share group", KRAFT, 0.1, lambda data: bool(_sharing(data))),
+    World("a share group that reads committed records", KRAFT, 0.04,
+          lambda data: "read_committed" in _sharing(data)),
+    World("a share group beside transactions", KRAFT, 0.03,
+          lambda data: bool(_sharing(data)) and _transacts(data)),
     World("2.8", ZOOKEEPER, 0.3, _release("2.8-zk")),
     World("3.9", BOTH, 0.1, _release("3.9")),
     World("4.0", KRAFT, 0.1, _release("4.0")),

@@ -278,15 +278,25 @@ class ShareConsumeRequestManager:
         node.pending = False
         if not isinstance(response, ShareFetchResponse):
             node.session.on_failure()
-            sent, node.fetching = node.fetching, {}
-            for key, acknowledgements in sent.items():
-                self._told(key, acknowledgements, Errors.NETWORK_EXCEPTION, now)
+            self._fail_fetching(node, Errors.NETWORK_EXCEPTION, now)
         elif node.session.on_response(response.error):
             self._take(node_id, node, response, now)
-        elif response.error is Errors.UNKNOWN_TOPIC_ID:
-            self._metadata.request_update(now)
+        else:
+            if response.error is Errors.UNKNOWN_TOPIC_ID:
+                self._metadata.request_update(now)
+            self._fail_fetching(node, response.error, now)
         self.advance(now)
         self._poll.wake(now)
+
+    def _fail_fetching(self, node: Node, error: Errors, now: int) -> None:
+        """Tell the error of a fetch as the result of the acknowledgements that went with it.
+
+        Kafka 4.1.0 keeps those of a refused fetch, and tells them the result of the next one
+        (handleShareFetchSuccess; mended in 4.2).
+        """
+        sent, node.fetching = node.fetching, {}
+        for key, acknowledgements in sent.items():
+            self._told(key, acknowledgements, error, now)
 
     def _take(self, node_id: int, node: Node, response: ShareFetchResponse, now: int) -> None:
         for answer in response.partitions:

@@ -33,6 +33,7 @@ from kafkasim.scenarios.judging.transactions.footing import Footing, Spot
 from kafkasim.scenarios.judging.transactions.known.skipped_markers import SkippedMarkers
 
 _GROUP = re.compile(r"group (\S+) (?:is at|was given records below) \d+ of (?:\d+ in )?(\S+)-(\d+)")
+_SHARES = re.compile(r"share group (\S+) is at (\d+) of \d+ in (\S+)-(\d+)$")
 _OPEN = re.compile(r"(\S+)-(\d+) has an open transaction of producer id (\d+) from offset (\d+) on")
 _NODE = re.compile(r"(\S+) (?:has records that are neither|handles what it was given)")
 
@@ -77,6 +78,9 @@ class Standstill:
             key = (self._topic_id(topic), int(partition))
             position, node = self._positions.get((group, key), (0, ""))
             return self._of_reader(group, key, position) or self._of_node(node)
+        found = _SHARES.match(line)
+        if found is not None:
+            return self._of_shares(found[3], int(found[4]), int(found[2]))
         found = _OPEN.match(line)
         if found is not None:
             topic, *numbers = found.groups()
@@ -104,6 +108,13 @@ class Standstill:
         if leader is not None and position >= leader.last_stable_offset:
             return self._held_back(key)
         return self._of_group(group)
+
+    def _of_shares(self, topic: str, partition: int, position: int) -> str:
+        """Return why a share group stands at the last stable offset, as read_committed does."""
+        key = (self._topic_id(topic), partition)
+        leader = self._leaders.get(key)
+        stands = leader is not None and position >= leader.last_stable_offset
+        return self._held_back(key) if stands else ""
 
     def _of_group(self, group: str) -> str:
         """Return the excuse of a group whose offsets are unstable."""

@@ -16,11 +16,13 @@ So wait for ever:
 - a group whose partition of ``__consumer_offsets`` it is;
 - a producer whose transactional id has its partition of ``__transaction_state`` there:
   initTransactions never returns;
-- a group of processors all of which wait so, because they subscribe afterwards.
+- a group of processors all of which wait so, because they subscribe afterwards;
+- a share group whose partition of ``__consumer_offsets`` or ``__share_group_state`` it is.
 
 Of a partition whose ELR was cleared also, as metadata names it and it may have records:
 
-- a group that has not read them, and whoever waits for the end of a transaction there;
+- a group or share group that has not read them, and whoever waits for the end of a transaction
+  there;
 - a client whose transaction is decided (Prepare*) and lacks that partition's marker. Its next one
   gets CONCURRENT_TRANSACTIONS (TransactionCoordinator.handleAddPartitionsToTransaction). The
   decision may have become committed under the next coordinator only, which loads it.
@@ -39,6 +41,7 @@ from kafkasim.scenarios.judging.transactions.liveness.controllers.lost_answers i
 CLEARED_ELR = "cleared-elr"
 
 _GROUP = re.compile(r"group (\S+) is at \d+ of \d+ in (\S+) \(last read by (\S+)\)$")
+_SHARES = re.compile(r"share group (\S+) is at \d+ of \d+ in (\S+)-(\d+)$")
 _CLIENT = re.compile(r"(\S+) (?:has records that are neither|handles what it was given)")
 _PARTITION = re.compile(r"(\S+) (?:has no leader$|has an open transaction of producer id )")
 
@@ -84,8 +87,11 @@ class Leaderless:
         if not self._leaderless:
             return ""
         group, client, partition = _GROUP.match(line), _CLIENT.match(line), _PARTITION.match(line)
+        shares = _SHARES.match(line)
         if partition is not None:
             return self._of(partition[1])
+        if shares is not None:
+            return self._of_shares(shares[1], shares[2], int(shares[3]))
         if group is not None:
             return self._of(group[2]) or self._of_group(group[1]) or self._of_marker(group[3])
         if client is not None:
@@ -104,6 +110,15 @@ class Leaderless:
         home = offsets_partition(group, self._topics)
         members = [self._of_beginning(node) for node in self._members.get(group, ())]
         return self._leaderless.get(home, "") or (members[0] if members and all(members) else "")
+
+    def _of_shares(self, group: str, topic: str, partition: int) -> str:
+        """Return why a share group does not go on: nobody leads what it reads or rests on."""
+        ids = [topic_id for topic_id, fact in self._topics.items() if fact.topic == topic]
+        names = [f"{group}:{topic_id}:{partition}" for topic_id in ids]
+        homes = [coordinator_partition("__share_group_state", name, self._topics) for name in names]
+        homes.append(offsets_partition(group, self._topics))
+        stuck = [self._leaderless[home] for home in homes if home in self._leaderless]
+        return self._of(f"{topic}-{partition}") or next(iter(stuck), "")
 
     def _of_beginning(self, node: str) -> str:
         """Return why a client waits for its first producer id."""
