@@ -32,17 +32,21 @@ ONE_LEADER = offending(
 _ELECTIONS = """
     -- Per partition the leaders in the order in which they began to lead, each with the highest
     -- high watermark since the one before and the last unclean election that had been committed.
+    -- What a leader exposes that an unclean election has deposed is lost at once: its ISR lacks the
+    -- elected broker, so it goes on until it hears of the election.
     SELECT run, topic_id, partition,
            array_sort(collect_list(struct(seq, node, leader_epoch, start_offset, marked, unclean)))
                AS elections
     FROM (
-        SELECT *, max(high_watermark) OVER (
+        SELECT *, max(IF(leader_epoch < unclean AND unclean <= led, NULL, high_watermark)) OVER (
                    PARTITION BY run, topic_id, partition, tenure) AS marked
         FROM (
             SELECT *, count(start_offset) OVER (PARTITION BY run, topic_id, partition ORDER BY seq
                        ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS tenure,
                    coalesce(max(unclean_epoch) OVER (PARTITION BY run, topic_id, partition
-                       ORDER BY seq), -1) AS unclean
+                       ORDER BY seq), -1) AS unclean,
+                   max(IF(start_offset IS NULL, NULL, leader_epoch)) OVER (
+                       PARTITION BY run, topic_id, partition ORDER BY seq) AS led
             FROM (
                 SELECT run, topic_id, partition, seq, node, leader_epoch, start_offset,
                        CAST(NULL AS BIGINT) AS high_watermark, CAST(NULL AS BIGINT) AS unclean_epoch

@@ -223,6 +223,14 @@ CASES: dict[str, tuple[Case, dict[str, int]]] = {
         [*BROKERS, led(1, 1, 0), mark(10),
          changed((2,), 3, leader=2, reason="unclean", unclean=True, leader_epoch=2),
          led(2, 2, 8)], {}),
+    "short leader, after a deposed one went on": (
+        [*BROKERS, led(1, 1, 0), mark(2), changed((2,), 3, leader=2, reason="unclean", unclean=True,
+                                                  leader_epoch=2),
+         led(2, 2, 1), mark(10), led(3, 3, 5)], {}),
+    "short leader, after one that was about to be deposed": (
+        [*BROKERS, led(1, 1, 0), mark(2), changed((2,), 3, leader=2, reason="unclean", unclean=True,
+                                                  leader_epoch=2),
+         led(2, 2, 1), mark(10, epoch=2, broker=2), led(3, 3, 5)], {"ACKED": 1}),
     "short leader after an unclean one": (
         [*BROKERS, led(1, 1, 0), mark(10),
          changed((2,), 3, leader=2, reason="unclean", unclean=True, leader_epoch=2),

@@ -1188,6 +1188,42 @@ def test_an_unclean_election_changes_what_it_lost_and_nothing_else(offset: int, 
     assert judge(rows, unclean=False) == [("STABLEREAD", "")]
 
 
+DEPOSED: list[Row] = [  # broker-1 goes on alone, though broker-2 was elected uncleanly and leads
+    *ALIVE, ("controller-1", registration(3, 3)), ("controller-1", created()),
+    ("controller-1", changed(5, (1,))), ("broker-1", appended(0, (10,))),
+    ("broker-1", high_watermark(1, (1,))),
+    ("controller-1", changed(9, (2,), leader=2, epoch=1, unclean=True)),
+    ("broker-1", appended(1, (11,))), ("broker-1", high_watermark(2, (1,))), ("broker-2", led(1)),
+    ("broker-1", appended(2, (13,))), ("broker-1", high_watermark(3, (1,))),
+    ("broker-2", appended(0, (12,), epoch=1)), ("broker-2", high_watermark(1, (2,), epoch=1)),
+]  # fmt: skip
+AGAIN: list[Row] = [
+    ("controller-1", changed(10, (2, 3), leader=2, epoch=2)), ("broker-2", led(2, 1)),
+]  # fmt: skip
+
+
+def test_what_a_leader_exposes_after_an_unclean_election_is_lost_at_once() -> None:
+    replicated: Row = ("broker-3", appended(0, (12,), epoch=1))
+    assert judge([*DEPOSED, replicated, *AGAIN]) == []
+    lost: Row = ("consumer-1", polled((0, 1, 2), (10, 11, 13)))
+    assert judge([*DEPOSED, lost, replicated, *AGAIN]) == [("STABLEREAD", "unclean-election")]
+    # What the elected leader exposes binds, and so does the rest where nobody allowed the election.
+    assert ("ISRDATA", "") in judge([*DEPOSED, *AGAIN])
+    assert ("ACKED", "") in judge([*DEPOSED, replicated, *AGAIN], unclean=False)
+
+
+def test_what_the_unclean_leader_has_is_not_lost_by_its_election() -> None:
+    told: list[Row] = [
+        *ALIVE, ("controller-1", registration(3, 3)), ("controller-1", created()),
+        ("controller-1", changed(5, (1,))), ("broker-1", appended(0, (10,))),
+        ("broker-2", appended(0, (10,))),
+        ("controller-1", changed(9, (2,), leader=2, epoch=1, unclean=True)),
+        ("broker-2", led(1, 1)), ("broker-1", high_watermark(1, (1, 2))),
+        ("controller-1", changed(10, (3,), leader=3, epoch=2)), ("broker-3", led(2)),
+    ]  # fmt: skip
+    assert ("ACKED", "") in judge(told)
+
+
 def test_a_deposed_coordinator_may_answer_stale() -> None:
     rows: list[Row] = [
         ("broker-1", committed(4, epoch=0)),

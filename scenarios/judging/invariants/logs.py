@@ -281,6 +281,11 @@ class Logs:
                 f"{node} advanced the high watermark to {hw} with only {fact.acknowledged}"
                 f" known to hold the records; the effective min.insync.replicas is {needed}",
             )  # fmt: skip
+        members = state.members
+        if fact.leader_epoch < state.unclean_epoch and (why := self._unclean_excuse(state)):
+            if state.expose_deposed(node, fact, before, seq, t, why):
+                return
+            members = ()  # the leader does not know the ISR that the election made
         if state.forgotten and state.expose_unawaited(node, fact, before, seq, t):
             return
         if hw > state.exposed:
@@ -293,7 +298,7 @@ class Logs:
             state.exposed = hw
             state.exposed_hash = exposed_hash = leader.prefix(hw)
             state.marks.append((hw, exposed_hash))
-            for member in state.members:
+            for member in members:
                 replica = state.replicas.get(member) or state.replica(member)
                 nexts = replica.nexts
                 if nexts and nexts[-1] == hw and replica.hashes[-1] == exposed_hash:
@@ -337,6 +342,8 @@ class Logs:
         state = self._partition(fact.topic_id, fact.partition)
         replica = state.replica(node)
         led, state.led_epoch = state.led_epoch, max(state.led_epoch, fact.leader_epoch)
+        if fact.leader_epoch >= led:
+            state.led_by = replica
         if fact.leader_epoch <= state.unclean_epoch or led < state.unclean_epoch:
             # After an unclean election, a clean leader must hold what the unclean one had.
             # A partition outside the budget elects its last-known leader uncleanly (KIP-966).

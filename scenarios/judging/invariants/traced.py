@@ -109,6 +109,11 @@ class TracedLog:
             return nexts[-1] == offset and self.hashes[-1] == prefix_hash
         return self.prefix(offset) == prefix_hash
 
+    def shared(self, other: TracedLog, low: int, high: int) -> int:
+        """Return up to where another log has the same records, ``low`` if none behind that."""
+        ends = [each for each in self.nexts if low < each <= high]
+        return next((end for end in reversed(ends) if other.holds(end, self.prefix(end))), low)
+
     def was_forgotten(self, exposed: int) -> bool:
         """Return whether it lacks only what a leader exposed that had forgotten its expansion."""
         if self.unawaited is None:
@@ -142,6 +147,7 @@ class TracedPartition:
     exposed_hash: int = 0  # the prefix hash below it, in that leader's log
     unclean_epoch: int = -1  # the last leader epoch that began with an unclean election
     led_epoch: int = -1  # the highest leader epoch in which any replica became leader
+    led_by: TracedLog | None = None  # the log of the one that became leader in it last
     marks: list[tuple[int, int]] = field(default_factory=list)
     """Each high watermark that rose above all before it, with the prefix hash below it"""
     losses: list[Loss] = field(default_factory=list)
@@ -197,6 +203,24 @@ class TracedPartition:
         if reason:
             self.losses.append(Loss(marks[-1][0] if marks else 0, end, seq, t_us, reason))
 
+    def expose_deposed(
+        self, node: str, fact: facts.HighWatermark, before: int, seq: int, t_us: int, reason: str
+    ) -> bool:
+        """Account for a high watermark of a leader that an unclean election has deposed.
+
+        The leader's ISR lacks the elected broker, so it advances ``before``, its high watermark
+        until now, without it until it hears of the election. What the elected leader lacks is lost
+        at once, for a ``reason``: return True if that is any of it.
+        """
+        elected = self.led_by
+        if elected is None or self.led_epoch < self.unclean_epoch:
+            return False  # the elected broker does not lead yet, and will answer for it
+        leader, end = self.replica(node), fact.high_watermark
+        first = leader.shared(elected, before, end)
+        if first < end:
+            self.losses.append(Loss(first, end, seq, t_us, reason))
+        return first < end
+
     def expose_unawaited(
         self, node: str, fact: facts.HighWatermark, before: int, seq: int, t_us: int
     ) -> bool:
@@ -212,12 +236,7 @@ class TracedPartition:
                 continue
             replica, end = self.replica(f"broker-{member}"), fact.high_watermark
             if self.leader == member and self.leader_epoch > fact.leader_epoch:
-                shared = [
-                    each
-                    for each in leader.nexts
-                    if before < each <= end and replica.holds(each, leader.prefix(each))
-                ]
-                first = shared[-1] if shared else before
+                first = leader.shared(replica, before, end)
                 if first < end:
                     self.losses.append(Loss(first, end, seq, t_us, FORGOTTEN))
                 return True
