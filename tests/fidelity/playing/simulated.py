@@ -20,7 +20,7 @@ from tests.fidelity.playing.metadata_log import Entry
 
 SEED = 1
 
-SEEDS = {"leader-removed": 2}
+SEEDS = {"leader-removed": 3}
 """Schedules whose history needs another seed: with it the admin client asks one broker throughout.
 On the real side the operator asks the first broker that answers; an AdminClient takes any node."""
 
