@@ -123,6 +123,10 @@ class Controller41(ControllerRules):
         """Support 4.1's metadata versions, whose newest has eligible leader replicas on."""
         return SUPPORTED["4.1"]
 
+    def begins_sessions_of_fenced_brokers(self) -> bool:
+        """Return False: a fenced broker has no session at a new active controller."""
+        return False
+
 
 class Lifecycle39(LifecycleRules):
     """The BrokerLifecycleManager of 3.9."""

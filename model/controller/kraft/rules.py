@@ -163,6 +163,14 @@ class ControllerRules:
         """
         return True
 
+    def begins_sessions_of_fenced_brokers(self) -> bool:
+        """Return whether a new active controller begins a session for fenced brokers, too.
+
+        True fences them once more a session later. Kafka 4.1 begins those of unfenced brokers only,
+        so that a fenced one may register at once (ClusterControlManager.activate).
+        """
+        return True
+
     def session_has_ended(self, silent_us: int, session_timeout_us: int) -> bool:
         """Return whether a broker's session has ended (BrokerHeartbeatTracker.isExpired).
 

@@ -2,7 +2,7 @@
 
 A session lasts broker.session.timeout.ms from the last heartbeat, by the active controller's
 monotonic clock. It is soft state: a new active controller begins a session for every registered
-broker.
+broker, that of Kafka 4.1 for the unfenced ones (ControllerRules.begins_sessions_of_fenced_brokers).
 
 A session belongs to a broker id and a broker epoch, and not to the broker's state: a broker that
 was fenced by its controlled shutdown has a valid session until it has been silent for the whole
@@ -48,13 +48,14 @@ class BrokerHeartbeatManager:
     ) -> None:
         self.session_timeout_us = session_timeout_us
         self.rules = rules
-        self.tracks_fenced = tracks_fenced = rules.tracks_fenced_brokers()
+        self.tracks_fenced = rules.tracks_fenced_brokers()
+        begins_all = self.tracks_fenced and rules.begins_sessions_of_fenced_brokers()
         self._brokers = {broker.id: BrokerHeartbeatState() for broker in image.brokers.values()}
         # (broker id, broker epoch) to the time of the last heartbeat, in µs.
         self._contacts = {
             (broker.id, broker.epoch): now
             for broker in image.brokers.values()
-            if tracks_fenced or not broker.fenced
+            if begins_all or not broker.fenced
         }
 
     def register(self, broker_id: int, epoch: int, fenced: bool, now: int) -> None:
