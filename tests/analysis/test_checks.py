@@ -235,6 +235,12 @@ CASES: dict[str, tuple[Case, dict[str, int]]] = {
         [*BROKERS, led(1, 1, 0), mark(10),
          changed((2,), 3, leader=2, reason="unclean", unclean=True, leader_epoch=2),
          led(2, 2, 4), mark(6, epoch=2, broker=2), led(3, 3, 5)], {"ACKED": 1}),
+    "a deposed leader exposes after an unclean election": (
+        [*BROKERS, led(1, 1, 0), mark(5),
+         changed((2,), 3, leader=2, reason="unclean", unclean=True, leader_epoch=2),
+         led(2, 2, 4), mark(9, epoch=1), led(3, 3, 5)], {}),
+    "a deposed leader exposes, and nobody was elected uncleanly": (
+        [*BROKERS, led(1, 1, 0), led(1, 3, 0), mark(9, epoch=1), led(2, 4, 5)], {"ACKED": 1}),
     "too few": ([topic(), mark(1, by=(1,))], {"MINISR": 1}),
     "too few: a member of the ISR is no replica": (
         [*STRANGER, mark(1, by=(1,))], {}),

@@ -1176,6 +1176,36 @@ def test_an_unclean_leader_brings_what_it_has() -> None:
     assert judge(rows) == []
 
 
+def test_a_broker_that_hears_of_its_election_after_an_unclean_one_answers_for_nothing() -> None:
+    rows: list[Row] = [
+        *ALIVE, *TWO, ("controller-1", changed(9, (2,), leader=2, epoch=2, unclean=True)),
+        ("broker-2", led(2)), ("broker-2", appended(0, (12,), epoch=2)),
+        ("broker-2", high_watermark(1, (2,), epoch=2)), ("broker-1", led(1, 2)),
+        ("controller-1", changed(10, (2,), leader=2, epoch=2)),
+        ("broker-2", facts.Truncated(T, P, 2, 1, 1)),
+    ]  # fmt: skip
+    assert judge(rows) == []
+
+
+@pytest.mark.parametrize(
+    ("unclean", "epoch", "found"),
+    [
+        (True, 0, []),
+        (False, 0, [("ISRDATA", "")]),  # nothing permits the unclean election
+        (True, 1, [("ISRDATA", "")]),  # the unclean leader is not later
+    ],
+)
+def test_a_leader_that_an_unclean_one_has_replaced_exposes_what_is_lost(
+    unclean: bool, epoch: int, found: list[tuple[str, str]]
+) -> None:
+    rows: list[Row] = [
+        *ALIVE, *EXPOSED, ("broker-1", appended(1, (11,))), ("broker-2", appended(0, (10,))),
+        ("controller-1", changed(9, (2,), leader=2, epoch=1, unclean=True)),
+        ("broker-2", led(1, 1)), ("broker-1", high_watermark(2, (1,), epoch=epoch)),
+    ]  # fmt: skip
+    assert judge(rows, unclean=unclean) == found
+
+
 @pytest.mark.parametrize(("offset", "why"), [(0, ""), (1, "unclean-election")])
 def test_an_unclean_election_changes_what_it_lost_and_nothing_else(offset: int, why: str) -> None:
     rows: list[Row] = [

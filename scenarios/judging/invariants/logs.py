@@ -342,15 +342,14 @@ class Logs:
         state = self._partition(fact.topic_id, fact.partition)
         replica = state.replica(node)
         led, state.led_epoch = state.led_epoch, max(state.led_epoch, fact.leader_epoch)
-        if fact.leader_epoch >= led:
-            state.led_by = replica
+        if fact.leader_epoch < led:  # it applied its election late; others have led since
+            return
+        state.led_by = replica
         if fact.leader_epoch <= state.unclean_epoch or led < state.unclean_epoch:
             # After an unclean election, a clean leader must hold what the unclean one had.
             # A partition outside the budget elects its last-known leader uncleanly (KIP-966).
             lacks = not state.holds_exposed(replica)
             state.lose(replica, seq, t, self._unclean_excuse(state) if lacks else "")
-            return
-        if fact.leader_epoch < led:  # it applied its election late; others have led since
             return
         lacks = not state.holds_exposed(replica)
         again = self.cluster.zookeeper and fact.leader_epoch == led
