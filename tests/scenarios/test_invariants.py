@@ -1188,6 +1188,21 @@ def test_a_broker_that_hears_of_its_election_after_an_unclean_one_answers_for_no
 
 
 @pytest.mark.parametrize(
+    ("led_since", "found"), [([], []), ([("broker-3", led(1, 1))], ["ISRDATA"])]
+)
+def test_an_unclean_leader_that_never_led_may_be_elected_again(
+    led_since: list[Row], found: list[str]
+) -> None:
+    rows: list[Row] = [
+        *ALIVE, *TWO, ("controller-1", changed(9, (2,), leader=2, epoch=1, unclean=True)),
+        ("broker-3", appended(0, (10,))), *led_since,
+        ("controller-1", changed(10, (), leader=-1, epoch=2)),
+        ("controller-1", changed(11, (2,), leader=2, epoch=3)), ("broker-2", led(3)),
+    ]  # fmt: skip
+    assert [name for name, _ in judge(rows)][:1] == found
+
+
+@pytest.mark.parametrize(
     ("unclean", "epoch", "found"),
     [
         (True, 0, []),

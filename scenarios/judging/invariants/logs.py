@@ -329,6 +329,8 @@ class Logs:
             return
         if state.key[0] in self._deleted:  # its brokers drop their logs one by one
             return
+        if state.led_epoch < state.unclean_epoch:  # what an unclean leader lacks is lost: see below
+            return
         if not state.holds_exposed(replica):
             self.cluster.violated(
                 "ISRDATA", seq, t, state.key,
