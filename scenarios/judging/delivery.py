@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.group_members import Excuses, lost_group
 from kafkasim.scenarios.judging.invariants.traced import offsets_partition
-from kafkasim.scenarios.judging.readers.deleted_offsets import DeletedOffsets
 from kafkasim.scenarios.judging.readers.legacy.fetched_before import FetchedBefore
 from kafkasim.scenarios.judging.readers.passed import Passed, Place, ProcessedRanges, Stalled
+from kafkasim.scenarios.judging.readers.removed_offsets import DeletedOffsets
 from kafkasim.scenarios.judging.source import (
     DELETING,
     UNCLEAN,

@@ -28,7 +28,7 @@ from kafkasim.scenarios.judging.harm.truth.reverts import Reverts
 from kafkasim.scenarios.judging.harm.truth.standstills import Standstills
 from kafkasim.scenarios.judging.harm.truth.tenures import Tenure
 from kafkasim.scenarios.judging.invariants.traced import TracedCluster
-from kafkasim.scenarios.judging.readers.deleted_offsets import DeletedOffsets, Offset
+from kafkasim.scenarios.judging.readers.removed_offsets import DeletedOffsets, Offset
 from kafkasim.scenarios.judging.source import BrokerLimits
 
 PREPARING, COMPLETING, STABLE = "PreparingRebalance", "CompletingRebalance", "Stable"

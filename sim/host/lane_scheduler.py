@@ -256,10 +256,8 @@ class LaneScheduler:
             self.receive(LaneInput(None, socket.lane, item))
         elif socket.connection in self.process.watched:
             lane, handler = self.process.watched.pop(socket.connection)
-            posted = Posted(handler, socket.connection)
-            arrival = LaneInput((self.receive,), self.lane(lane), posted)
-            # Not at once: effects may be being performed, of which one has unmuted the connection.
-            self._kernel.push(self._kernel._now, arrival)
+            told = LaneInput((self.receive,), self.lane(lane), Posted(handler, socket.connection))
+            self._kernel.push(self._kernel._now, told)  # not amid the effects that unmuted it
 
     def _on_response(self, packet: Packet) -> None:
         """Give a response to its channel here if nothing is in its way, which is the usual case."""
@@ -285,8 +283,7 @@ class LaneScheduler:
     def receive_response(self, socket: Socket, packet: Packet) -> None:
         """Give a response to its lane; the process drops it if its channel is gone."""
         assert socket.lane is not None
-        answer = Response(socket.connection, packet.correlation, packet.message)
-        self.deliver(socket.lane, answer)
+        self.deliver(socket.lane, Response(socket.connection, packet.correlation, packet.message))
 
     # --------------------------------------------------------------------------------- requests
 

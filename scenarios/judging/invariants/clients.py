@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.invariants.traced import TracedCluster
-from kafkasim.scenarios.judging.readers.deleted_offsets import DeletedOffsets
-from kafkasim.scenarios.judging.readers.expired_offsets import ExpiredOffsets
+from kafkasim.scenarios.judging.readers.removed_offsets import DeletedOffsets, ExpiredOffsets
 
 
 class Clients:
