@@ -47,6 +47,7 @@ from kafkasim.scenarios.judging.transactions.liveness.controllers.registrations 
 from kafkasim.scenarios.judging.transactions.liveness.forgotten_sequences import ForgottenSequences
 from kafkasim.scenarios.judging.transactions.liveness.groups.downgrade import Downgrades
 from kafkasim.scenarios.judging.transactions.liveness.groups.static_leader import StaticLeaders
+from kafkasim.scenarios.judging.transactions.liveness.groups.static_owner import StaticOwners
 from kafkasim.scenarios.judging.transactions.liveness.groups.unwatched import UnwatchedMembers
 from kafkasim.scenarios.judging.transactions.liveness.standstill import Standstill
 from kafkasim.scenarios.judging.transactions.liveness.under_way import UnderWay
@@ -287,6 +288,7 @@ class ScenarioRun:
                 self.trace, clients.transactional_ids, clients.members, self.faults.sets_unclean
             ),
             StaticLeaders(self.trace, self._tells_static_leader),
+            StaticOwners(self.trace),
             Downgrades(self.trace),
             UnwatchedMembers(self.trace, group_key, limits.commit_timeout_us),
             ForgottenSequences(self.trace, limits.producer_us, self.progress.positions),
