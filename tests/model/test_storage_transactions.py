@@ -287,6 +287,26 @@ def test_open_transaction_never_expires() -> None:
     }
 
 
+@pytest.mark.parametrize(("replicated", "opened"), [(False, {1: (0, -1, 0)}), (True, {})])
+def test_a_marker_that_is_cut_off_opens_its_transaction_again(
+    replicated: bool, opened: dict[int, tuple[int, int, int]]
+) -> None:
+    """Although its producer has expired: only a log that knows nobody replays nothing, and a marker
+    that waits for its replication is known (ProducerStateManager.isEmpty). The follower needs it to
+    index the abort that it fetches from the next leader."""
+    log = make_log(producer_id_expiration_ms=100)
+    send(log, 1, 0)
+    end(log, 1, committed=False)
+    log.update_high_watermark(2 if replicated else 1)
+    log.remove_expired_producers(100)
+    assert transactions(log) == {}
+    log.truncate_to(1, now_ms=100)
+    assert transactions(log) == opened
+    end(log, 1, committed=False, now=100)
+    aborted = [AbortedTxn(1, 0, 1, 2)] if opened else []
+    assert log.local.aborted_transactions(0, 2) == aborted
+
+
 class ForgetsMarkers(StorageRules):
     """B49: only data counts as a sign of life."""
 

@@ -60,7 +60,7 @@ def rebuild_producers(
     it are replayed; not if the state was empty at or beyond the new end (isEmptyBeforeTruncation).
     """
     end = local.log_end_offset
-    was_empty = not producers.entries and producers.map_end_offset >= end
+    was_empty = producers.is_empty and producers.map_end_offset >= end
     producers.truncate_and_reload(log_start_offset, end, now_ms)
     if producers.map_end_offset < end and not was_empty:
         start = max(producers.map_end_offset, log_start_offset)

@@ -270,10 +270,11 @@ def check_producer_state(
     That is epoch, last sequence and open transaction. If all agree, so must the last stable offset.
     A transaction that began below the log start is not judged, nor a producer that the log may have
     forgotten (producer.id.expiration.ms) by ``latest_ms``, the latest wall clock of its broker.
-    A log that is truncated when it has forgotten all producers reads none again. So it may lack one
-    with an open transaction, whose marker was cut off, if its last data is below ``forgotten``, the
-    end of the log then; its last stable offset is behind that transaction
-    (UnifiedLog.rebuildProducerState, isEmptyBeforeTruncation).
+    A log that is truncated when it knows nobody reads no producer again: all have expired, and no
+    marker waits for its replication (UnifiedLog.rebuildProducerState, isEmptyBeforeTruncation). So
+    it may lack one with an open transaction, whose marker was cut off although a high watermark had
+    passed it, or the log was loaded with it, if its last data is below ``forgotten``, the end of
+    the log then; its last stable offset is behind that transaction.
     """
     replayed, lowest, highest = _replay(log)
     entries, start = log.producers.entries, log.log_start_offset

@@ -59,7 +59,8 @@ class Invariants:
         self._clocks = WallClocks(trace)
         self._jumps = JumpingAppends(trace, self._clocks)
         self._forgotten: dict[tuple[str, PartitionKey], int] = {}
-        """By node and partition: where its log ended when it was truncated and knew no producer"""
+        """By node and partition: where its log ended when it was truncated and knew nobody"""
+        self._loaded: dict[tuple[str, PartitionKey], int] = {}  # up to where it was loaded
         self._logs = Logs(self.cluster)
         Cleanings(self.cluster)
         self._metadata = Metadata(self.cluster)
@@ -119,7 +120,12 @@ class Invariants:
         if log is not None:
             key = (fact.topic_id, fact.partition)
             latest_ms = self._clocks.latest_ms(node, t_us)
-            if isinstance(fact, facts.Truncated) and not log.producers.entries:
-                self._forgotten[node, key] = log.log_end_offset
+            if isinstance(fact, facts.LogLoaded):
+                self._loaded[node, key] = fact.log_end_offset
+            elif isinstance(fact, facts.Truncated) and not log.producers.entries:
+                state, loaded = self.cluster.partition(*key), self._loaded.get((node, key), 0)
+                ends = [each.end for each in state.losses]
+                if fact.offset < max(loaded, state.exposed, *ends):
+                    self._forgotten[node, key] = log.log_end_offset
             forgotten = self._forgotten.get((node, key), 0)
             check_producer_state(self.cluster, seq, t_us, node, key, log, latest_ms, forgotten)

@@ -182,6 +182,14 @@ class ProducerStateManager:
         return error
 
     @property
+    def is_empty(self) -> bool:
+        """Whether it knows no producer, and no decided transaction whose marker is not replicated.
+
+        Source: ProducerStateManager.isEmpty.
+        """
+        return not self.entries and not self.transactions.awaits_replication
+
+    @property
     def marker_refreshes(self) -> bool:
         """Whether a marker counts as a producer's last activity (B49)."""
         return self._rules.marker_refreshes_producer()

@@ -43,6 +43,11 @@ class OpenTransactions:
         """The transactions without a marker: first offset and producer id, ascending."""
         return dict(self._ongoing)
 
+    @property
+    def awaits_replication(self) -> bool:
+        """Whether a transaction is decided, and its marker not replicated."""
+        return bool(self._unreplicated)
+
     def begin(self, producer_id: int, first_offset: int) -> None:
         """Add a transaction that began at ``first_offset``, above all others."""
         self._ongoing[first_offset] = producer_id
