@@ -20,6 +20,7 @@ import re
 from dataclasses import dataclass, field
 
 from kafkasim.model import facts
+from kafkasim.scenarios.judging.harm.truth.given_ids import GivenIds
 from kafkasim.scenarios.judging.harm.truth.removals import Removals
 from kafkasim.scenarios.judging.harm.truth.standstills import Standstills
 from kafkasim.scenarios.judging.invariants.traced import TracedCluster
@@ -92,6 +93,7 @@ class ConsumerGroups:
         self._epochs: dict[tuple[str, str], int] = {}  # (group, member id) -> its epoch, when told
         self._drifting: dict[str, None] = {}  # hosts
         trace = cluster.trace
+        self._given = GivenIds(trace)
         trace.subscribe(facts.MemberRequest, self._on_request)
         trace.subscribe(facts.GroupState, self._on_state)
         trace.subscribe(facts.GroupConverted, self._on_converted)
@@ -209,12 +211,26 @@ class ConsumerGroups:
         before = self._views.get(key)
         if before is None or fact.reason == "loaded":
             before = None
-        elif fact.reason != REVERTED and node not in self._drifting:
+        else:
+            self._learn_ids(fact, before)
+        if before is not None and fact.reason != REVERTED and node not in self._drifting:
             self._check_members(seq, t, node, fact, before)
             self._check_epoch(seq, t, fact, before)
         view = self._views[key] = _next(t, fact, before)
         if fact.reason not in ("loaded", "reverted") and self._subscribes_later(fact, before):
             view.told_us = t
+
+    def _learn_ids(self, fact: facts.GroupState, before: _View) -> None:
+        """Take what a static member told that had no id for what its new id has told."""
+        for member_id in fact.member_ids:
+            if member_id in before.members or self._given.join(fact.group, member_id) is None:
+                continue
+            told = self._members.pop((fact.group, ""), None)
+            if told is not None:
+                self._members[fact.group, member_id] = told
+            for times in (before.asked, before.joined):
+                if "" in times:
+                    times[member_id] = times.pop("")
 
     def _subscribes_later(self, fact: facts.GroupState, before: _View | None) -> bool:
         """Return whether a member has joined whose expression is to be resolved.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from kafkasim.model import facts
+from kafkasim.scenarios.judging.harm.truth.given_ids import GivenIds
 from kafkasim.scenarios.judging.source import FactSource
 
 NEW_MEMBER_SESSION_US = 300_000_000
@@ -105,6 +106,7 @@ class GroupMembers:
         self._members: dict[tuple[str, str], GroupMember] = {}
         self._statics: dict[tuple[str, str], GroupMember] = {}  # by group.instance.id
         self._patterns: dict[tuple[str, str], None] = {}  # groups and hosts that match patterns
+        self._given = GivenIds(trace)
         trace.subscribe(facts.MemberIdReverted, self._on_reverted)
         trace.subscribe(facts.ConsumerAssigned, self._on_assigned)
         trace.subscribe(facts.GroupAssigned, self._on_group_assigned)
@@ -118,7 +120,7 @@ class GroupMembers:
         """Return a member. A static one asks without an id; the one that it gets names it.
 
         Kafka makes it of the group.instance.id and a random part. A static classic member that
-        joins a consumer group gets a random one, and names both with its next requests.
+        joins a consumer group gets a random one (harm/truth/given_ids.py).
         """
         if instance_id is not None:
             member = self._statics.setdefault((group, instance_id), GroupMember())
@@ -127,7 +129,8 @@ class GroupMembers:
             return member
         known = self._members.get((group, member_id))
         if known is None:
-            instance = member_id.rpartition("-")[0]
+            join = self._given.join(group, member_id)
+            instance = member_id.rpartition("-")[0] if join is None else join.instance_id or ""
             known = self._statics.get((group, instance)) or GroupMember()
             self._members[group, member_id] = known
         return known

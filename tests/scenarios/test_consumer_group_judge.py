@@ -35,6 +35,13 @@ def classic(api: str, member: str, epoch: int, session_ms: int = 0) -> Row:
     )
 
 
+def static_join(instance: str, member: str = "", session_ms: int = 30_000) -> Row:
+    """A JoinGroup of a static classic member."""
+    return "broker-1", facts.MemberRequest(
+        "billing", member, instance, "JoinGroup", -1, ("orders",), (), session_ms, 10_000
+    )
+
+
 def later(seconds: float) -> Row:
     return "world", seconds
 
@@ -80,6 +87,11 @@ AGAIN: list[Row] = [
     later(1), beats("m1", 0), group("Stable", 3, "m1"), later(4.6), group("Empty", 4),
 ]  # fmt: skip
 """It joins again, and 5.6 s after the first removal it is removed once more."""
+
+UNTOLD: list[Row] = [
+    *ALONE, static_join("i"), group("Stable", 2, "m1", "m2"), later(1),
+]  # fmt: skip
+"""A static classic member i has joined the consumer group, and was never told that it is m2."""
 
 BOTH: list[Row] = [*TWO, group("Stable", 2, "m1", "m2")]
 TAKEN_BACK: list[Row] = [
@@ -350,6 +362,38 @@ STORIES: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
         [OFFSETS, LOADED, beats("m1", 0, ("orders",), "i"), group("Stable", 1, "m1")],
         [beats("m2", 0, ("orders",), "i"), group("Stable", 1, "m2")],
         [beats("m2", 0, ("orders",), "j"), group("Stable", 2, "m2")],
+    ),
+    "needless-eviction a static classic member that was never told its id": (
+        UNTOLD,
+        [static_join("i"), group("Stable", 2, "m1", "m3")],
+        [static_join("j"), group("Stable", 2, "m1", "m3")],
+    ),
+    "needless-eviction the id of another member, which joined at another time": (
+        [*ALONE, static_join("i"), later(1), group("Stable", 2, "m1", "m2"), later(1)],
+        [static_join("i", "m2"), static_join("i"), group("Stable", 2, "m1", "m3")],
+        [static_join("i"), group("Stable", 2, "m1", "m3")],
+    ),
+    "needless-eviction the session of a member that was never told its id": (
+        [*ALONE, static_join("i", session_ms=6000), group("Stable", 2, "m1", "m2")],
+        [later(6), group("Stable", 3, "m1")],
+        [later(5), group("Stable", 3, "m1")],
+    ),
+    "needless-eviction a member that was never told its id sends no SyncGroup": (
+        UNTOLD,
+        [later(9), group("Stable", 3, "m1")],
+        [later(8), group("Stable", 3, "m1")],
+    ),
+    "needless-eviction a static member that was never told its id, in a classic group again": (
+        [
+            *UNTOLD,
+            beats("m1", -1),
+            ("broker-1", facts.GroupConverted("billing", "classic", "")),
+            group("Stable", 2, "m2", "m4"),
+            group("PreparingRebalance", 2, "m2", "m4"),
+            later(1),
+        ],
+        [static_join("i"), group("CompletingRebalance", 3, "m4", "i-1")],
+        [static_join("j"), group("CompletingRebalance", 3, "m4", "j-1")],
     ),
     "needless-eviction a member that has not left": (
         TWO,

@@ -145,13 +145,31 @@ MEMBERS_TOLD = """
           WHERE api = 'JoinGroup' OR (api = 'ConsumerGroupHeartbeat' AND generation >= 0)) AS told
     LEFT JOIN group_statics USING (run, group, member_id)"""
 
+GIVEN_IDS = """
+    -- The JoinGroups of static members without an id, with the random id that the coordinator of a
+    -- consumer group gives: the only new one of the state that it tells next, at the same instant
+    -- (judging/harm/truth/given_ids.py).
+    SELECT run, node, group, asked.seq, new_ids[0] AS member_id, asked.instance_id
+    FROM (SELECT run, node, group, what, t_us, reason, asked,
+                 array_except(member_ids, coalesce(before_ids, array())) AS new_ids
+          FROM (SELECT *, lag(struct(seq, t_us, api, member_id, instance_id)) OVER told AS asked,
+                       last(IF(what = 'state', member_ids, NULL), true) OVER (
+                           PARTITION BY run, node, group ORDER BY seq
+                           ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before_ids
+                FROM group_rows WHERE what IN ('state', 'request')
+                WINDOW told AS (PARTITION BY run, node, group ORDER BY seq)))
+    WHERE what = 'state' AND reason != 'loaded' AND size(new_ids) = 1 AND asked.t_us = t_us
+        AND asked.api = 'JoinGroup' AND asked.member_id = '' AND asked.instance_id IS NOT NULL
+        AND NOT startswith(new_ids[0], concat(asked.instance_id, '-'))"""
+
 GROUP_STATICS = """
     -- The static members of classic groups. The id that a coordinator gives one begins with its
-    -- group.instance.id; one that joins a consumer group gets a random id, and names both with its
-    -- next requests.
+    -- group.instance.id; one that joins a consumer group gets a random id.
     SELECT run, group, member_id, any_value(instance_id) AS static
     FROM (SELECT run, group, member_id, instance_id FROM MemberRequest
           WHERE instance_id IS NOT NULL AND member_id != '' AND api != 'ConsumerGroupHeartbeat'
+          UNION ALL
+          SELECT run, group, member_id, instance_id FROM given_ids
           UNION ALL
           SELECT run, group, member_id, prefix
           FROM (SELECT DISTINCT run, group, member_id,
@@ -210,6 +228,7 @@ VIEWS = {
     "group_rows": GROUP_ROWS,
     "step_rows": STEP_ROWS,
     "group_steps": GROUP_STEPS,
+    "given_ids": GIVEN_IDS,
     "group_statics": GROUP_STATICS,
     "members_told": MEMBERS_TOLD,
     "step_members": STEP_MEMBERS,

@@ -47,7 +47,7 @@ GONE = """
     WHERE next_what = 'state' AND NOT array_contains(next_ids, member_id)
         AND NOT array_contains(left_ids, member_id)
         AND NOT exists(joins, each ->
-            each.instance_id = step_members.instance_id AND each.member_id != member_id)
+            each.instance_id <=> step_members.instance_id AND each.member_id != member_id)
         AND CASE WHEN consumer THEN unrest IS NULL OR unrest < coalesce(rebalance_us, 0)
                  ELSE state != 'PreparingRebalance'
                      OR next_t_us - begun_us < longest_us END"""
@@ -87,7 +87,8 @@ _AWAITED = """
 _HEARD = """
     -- When the sessions of those members began, and when the coordinator heard them: by a heartbeat
     -- of their generation, or by any request if the group is of the consumer protocol, but by none
-    -- that names an earlier epoch than the member's.
+    -- that names an earlier epoch than the member's. A JoinGroup without an id is that of the
+    -- static member which got one.
     SELECT gone.*, begins, loads, anew, api, heard.seq AS heard_seq, heard.t_us AS heard_us
     FROM members_gone AS gone JOIN (
         SELECT run, node, group, tenure, seq, coalesce(since_us, t_us) AS t_us, member_id, consumer,
@@ -98,12 +99,16 @@ _HEARD = """
               FROM group_steps WHERE before_ids IS NULL OR reason != 'reverted')
         LEFT JOIN replacing USING (run, node, group, seq, member_id)
         UNION ALL
-        SELECT run, node, group, tenure, seq, t_us, member_id, consumer, false, NULL, NULL, api
+        SELECT run, node, group, tenure, seq, t_us, coalesce(given, member_id), consumer, false,
+               NULL, NULL, api
         FROM (SELECT *, last(IF(what = 'state', generation, NULL), true) OVER (
                   PARTITION BY run, node, group, tenure ORDER BY seq) AS current,
                   last(IF(what = 'state' AND NOT consumer, IF(state = 'Dead', 0, generation), NULL),
                        true) OVER (PARTITION BY run, node, group ORDER BY seq) AS former
-              FROM (SELECT group_rows.*, epoch FROM group_rows LEFT JOIN epochs USING (run, seq)))
+              FROM (SELECT group_rows.*, epoch, given FROM group_rows
+                    LEFT JOIN epochs USING (run, seq)
+                    LEFT JOIN (SELECT run, seq, member_id AS given FROM given_ids)
+                        USING (run, seq)))
         WHERE what = 'request' AND NOT (consumer AND api IN ('SyncGroup', 'Heartbeat')
                                         AND generation < greatest(epoch, former, 0))
             AND IF(consumer, api IN ('JoinGroup', 'SyncGroup', 'Heartbeat')
