@@ -8,11 +8,12 @@ end, the log start moves, and other leaders take over with what was persisted.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
@@ -39,6 +40,9 @@ LOCK_MS = 1000
 NONE = Errors.NONE
 MEMBERS = st.sampled_from(["a", "b"])
 AVAILABLE, HELD, FINAL = "available", "held", "final"
+
+Steps = Iterator[None]
+"""The steps of a history: after each of them the invariants hold."""
 
 
 class FakePersister:
@@ -80,7 +84,7 @@ class Context:
     def __init__(self, persister: FakePersister) -> None:
         self.out: list[Any] = []
         self.timers = Timers()
-        self.rules = ShareRules()
+        self.rules = Shares.rules
         self.persister = persister
 
     def lock_duration_ms(self, group_id: str) -> int:
@@ -113,6 +117,8 @@ class Write:
 
 
 class Shares(RuleBasedStateMachine):
+    rules = ShareRules()
+
     def __init__(self) -> None:
         super().__init__()
         self.log: list[RecordBatch] = []
@@ -131,6 +137,7 @@ class Shares(RuleBasedStateMachine):
         self.share = SharePartition(self.context, "g", "id", TP, 0)
         self.share.initialize(lambda error, _: self.answers.append(error), self.now)
         assert self.share.active
+        self.highest_start = -1  # of this leader
 
     # -------------------------------------------------------------------------------- the log
 
@@ -148,7 +155,9 @@ class Shares(RuleBasedStateMachine):
     @rule(data=st.data())
     def raise_log_start(self, data: st.DataObject) -> None:
         """The log forgets batches; the leader hears of it at a fetch out of range."""
-        at = data.draw(st.integers(1, 3))
+        self.forget_batches(data.draw(st.integers(1, 3)))
+
+    def forget_batches(self, at: int) -> None:
         self.log_start = self.log[at - 1].next_offset
         self.log = self.log[at:]
         self.share.log_start_moved(self.log_start)
@@ -222,7 +231,10 @@ class Shares(RuleBasedStateMachine):
         types = data.draw(
             st.one_of(st.tuples(kinds), st.lists(kinds, min_size=length, max_size=length))
         )
-        self._acknowledge(member, first, last, tuple(types), NONE)
+        self.acknowledge_range(member, first, last, *types)
+
+    def acknowledge_range(self, member: str, first: int, last: int, *types: int) -> None:
+        self._acknowledge(member, first, last, types, NONE)
         write = Write()
         for offset in range(first, last + 1):
             if offset < self.share.cache.start_offset:
@@ -361,6 +373,14 @@ class Shares(RuleBasedStateMachine):
             assert state.in_transition == (entry.before is not None), (offset, entry, state)
 
     @invariant()
+    def the_start_never_moves_back(self) -> None:
+        """It may if all that is cached is final: then it is the end of that, as in Kafka."""
+        start = self.share.cache.start_offset
+        if self.share.cache.batches:
+            assert not [each for each in self.entries if start <= each < self.highest_start]
+        self.highest_start = start
+
+    @invariant()
     def what_is_final_and_durable_stays_final(self) -> None:
         for offset in self.durable:
             entry = self.entries.get(offset)
@@ -370,3 +390,75 @@ class Shares(RuleBasedStateMachine):
 
 TestShares = Shares.TestCase
 TestShares.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)
+
+
+def _history_of_an_expired_lock(machine: Shares) -> Steps:
+    """A record's lock expires while its acceptance is written, and the write fails."""
+    yield machine.fetch("a", 100, 10, 1)
+    yield machine.acknowledge_range("a", 0, 3, ACCEPT)
+    yield machine.wait(1000)
+    yield machine.persister_answers(ok=False)
+
+
+def _history_of_a_log_start(machine: Shares) -> Steps:
+    """Two records are accepted, the log forgets the next two in a member's hand, then one more."""
+    yield machine.fetch("a", 100, 10, 3)
+    yield machine.acknowledge_range("a", 0, 1, ACCEPT)
+    yield machine.persister_answers(ok=True)
+    yield machine.forget_batches(1)
+    yield machine.acknowledge_range("a", 4, 4, ACCEPT)
+    yield machine.persister_answers(ok=True)
+
+
+def _history_of_two_members(machine: Shares) -> Steps:
+    """Two members hold records of one batch, and the session of the second one ends."""
+    yield machine.fetch("a", 100, 10, 1)
+    yield machine.acknowledge_range("a", 0, 1, RELEASE)
+    yield machine.persister_answers(ok=True)
+    yield machine.fetch("b", 2, 10, 1)
+    yield machine.end_session("a")
+
+
+def _history_of_a_release(machine: Shares) -> Steps:
+    """A member fetches while a release is written."""
+    yield machine.fetch("a", 100, 10, 1)
+    yield machine.acknowledge_range("a", 0, 3, RELEASE)
+    yield machine.fetch("b", 100, 10, 1)
+
+
+def _history_of_a_gap(machine: Shares) -> Steps:
+    """The leader changes when later records are accepted than those in a member's hand."""
+    yield machine.fetch("a", 100, 1, 3)
+    yield machine.acknowledge_range("a", 4, 5, ACCEPT)
+    yield machine.persister_answers(ok=True)
+    yield machine.another_leader_takes_over()
+    yield machine.fetch("b", 100, 10, 3)
+
+
+HISTORIES: dict[str, Callable[[Shares], Steps]] = {
+    "frees_expired_on_rollback": _history_of_an_expired_lock,
+    "keeps_start_offset": _history_of_a_log_start,
+    "releases_around_others": _history_of_two_members,
+    "honours_transitions": _history_of_a_release,
+    "fetches_gaps_again": _history_of_a_gap,
+}
+"""Rules, and for each a history that shows that it is left out."""
+
+
+def _play(history: Callable[[Shares], Steps]) -> None:
+    machine = Shares()
+    for _ in history(machine):
+        machine.the_states_agree()
+        machine.the_start_never_moves_back()
+        machine.what_is_final_and_durable_stays_final()
+
+
+@pytest.mark.parametrize("rule", HISTORIES)
+def test_the_oracle_notices_a_rule_that_is_left_out(
+    rule: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _play(HISTORIES[rule])
+    broken = type("Broken", (ShareRules,), {rule: lambda _self: False})
+    monkeypatch.setattr(Shares, "rules", broken())
+    with pytest.raises(AssertionError):
+        _play(HISTORIES[rule])
