@@ -35,6 +35,7 @@ class FaultSchedule:
         self.budget = Budget(trace, brokers)
         self.injector = Injector(world, trace, self.budget)
         properties = BrokerConfig.from_properties(self.scenario.cluster.config)
+        self.unclean = properties.unclean_leader_election_enable  # as the servers' files say
         self.broker_limits = BrokerLimits(
             properties.offsets_commit_timeout_ms * 1000,
             properties.group_initial_rebalance_delay_ms * 1000,
@@ -63,13 +64,13 @@ class FaultSchedule:
 
         Its topics' and brokers' settings do, or an operator changes them or asks for an election.
         """
-        return self.sets_unclean(topic) or any(
+        return self._sets_unclean(topic) or any(
             operation.kind == "elect-leader" and operation.election == "unclean"
             for operation in self.scenario.operations
             if operation.topic in (None, topic)
         )
 
-    def sets_unclean(self, topic: str) -> bool:
+    def _sets_unclean(self, topic: str) -> bool:
         """Return whether settings allow unclean elections of a topic, now or once altered."""
         settings = [each.config for each in self.scenario.topics if each.name == topic]
         settings.append(self.scenario.cluster.config)

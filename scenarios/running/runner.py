@@ -284,9 +284,7 @@ class ScenarioRun:
         registrations = Registrations(self.trace, limits.registration_us)
         return (
             Standstill(self.trace, self.invariants.losses, self.progress.positions),
-            Leaderless(
-                self.trace, clients.transactional_ids, clients.members, self.faults.sets_unclean
-            ),
+            Leaderless(self.trace, clients.transactional_ids, clients.members, self.faults.unclean),
             StaticLeaders(self.trace, self._tells_static_leader),
             StaticOwners(self.trace),
             Downgrades(self.trace),

@@ -10,6 +10,7 @@ from kafkasim.scenarios.judging.progress import Progress
 from kafkasim.scenarios.judging.transactions.liveness.controllers.leaderless import (
     CLEARED_ELR,
     LOST_ANSWER,
+    UNCLEAN,
     Leaderless,
 )
 from tests.scenarios.fact_makers import FakeTrace, Row
@@ -35,9 +36,9 @@ def _elected(name: str) -> Row:
     return ("broker-3", state)
 
 
-def _excuse(rows: list[Row], line: str, *members: str) -> str:
+def _excuse(rows: list[Row], line: str, *members: str, unclean: bool = False) -> str:
     trace = FakeTrace()
-    judge = Leaderless(trace, IDS, {"billing": members}, {"unclean"}.__contains__)
+    judge = Leaderless(trace, IDS, {"billing": members}, unclean)
     trace.record(rows)
     return Progress(trace).stall_excuse([line], lambda _: "", judge.excuse)
 
@@ -91,6 +92,10 @@ def _minimum(resource: str = "topic:orders", config: str = "min.insync.replicas"
     return ("controller-1", facts.ConfigChanged(8, resource, config, "2"))
 
 
+def _unclean(offset: int, value: str | None, resource: str = "topic:orders") -> Row:
+    return ("controller-1", facts.ConfigChanged(offset, resource, UNCLEAN, value))
+
+
 LEADERLESS, CLEARED = _state(4, -1, 1), _state(5, -1, reason="min-isr")
 LOST = [_created("orders"), LEADERLESS, _minimum(), CLEARED]
 
@@ -117,15 +122,42 @@ def test_nobody_leads_a_partition_whose_elr_was_cleared_while_it_had_no_leader()
         [*LOST[:2], _minimum(), _state(5, -1, reason="min-isr", number=1)],
         [*LOST, _state(6, 1, reason="unclean"), _state(7, -1)],
         [*LOST, ("controller-1", facts.TopicDeleted(9, "C", "orders"))],
-        [_created("unclean"), LEADERLESS, _minimum("topic:unclean"), CLEARED],
     ],
     ids=["elr", "no-minimum", "another-batch", "another-topic", "a-broker", "another-setting",
-         "not-cleared", "restarted", "led", "another-partition", "led-again", "deleted",
-         "unclean-allowed"],
+         "not-cleared", "restarted", "led", "another-partition", "led-again", "deleted"],
 )  # fmt: skip
 def test_a_partition_that_may_find_a_leader_has_no_excuse(rows: list[Row]) -> None:
-    for line in (NOBODY, NOBODY.replace("orders", "unclean")):
-        assert _excuse(rows, line) == ""
+    assert _excuse(rows, NOBODY) == ""
+
+
+ON, OFF = _unclean(2, "true"), _unclean(3, "false")
+ALL_ON, ALL_OFF = _unclean(2, "true", "broker:"), _unclean(3, "false", "broker:")
+
+
+@pytest.mark.parametrize(
+    ("rows", "files", "excuse"),
+    [
+        ([ON, *LOST], False, ""),
+        ([ON, OFF, *LOST], False, CLEARED_ELR),  # no longer, when its ELR is cleared
+        ([OFF, ON, *LOST], False, CLEARED_ELR),  # a new controller tells the first setting again
+        ([*LOST, _unclean(9, "true"), _unclean(10, "false")], False, ""),  # it had to be led then
+        ([*LOST, _unclean(9, "true", "topic:outputs")], False, CLEARED_ELR),
+        (LOST, True, ""),
+        ([OFF, *LOST], True, CLEARED_ELR),
+        ([OFF, _unclean(4, None), *LOST], True, ""),
+        ([ALL_OFF, *LOST], True, CLEARED_ELR),
+        ([ALL_ON, *LOST], False, ""),
+        ([ALL_ON, ALL_OFF, *LOST], False, CLEARED_ELR),
+        ([ALL_ON, OFF, *LOST], False, CLEARED_ELR),
+        ([ALL_OFF, ON, *LOST], False, ""),
+        ([_unclean(2, "true", "broker:3"), *LOST], False, ""),
+        ([*LOST, _unclean(9, "true", "broker:")], False, ""),
+    ],
+)
+def test_a_partition_whose_settings_allow_an_unclean_election_gets_a_leader(
+    rows: list[Row], files: bool, excuse: str
+) -> None:
+    assert _excuse(rows, NOBODY, unclean=files) == excuse
 
 
 def test_what_waits_for_a_partition_without_a_leader_has_its_excuse() -> None:
@@ -182,3 +214,42 @@ def test_a_coordinator_s_partition_without_a_leader_answers_nobody() -> None:
             _state(5, -1, reason="min-isr", number=offsets)]  # fmt: skip
     assert _excuse(rows, LAG) == CLEARED_ELR
     assert _excuse(rows[:2], LAG) == ""
+
+
+SHARES = "share group billing is at 0 of 4 in orders-0"
+ORDERS: Row = ("controller-1", facts.TopicCreated(1, "O", "orders", 1, 3, 1))
+
+
+def _cleared(number: int) -> list[Row]:
+    """Partition ``number`` of the topic "C" loses its leader, then its ELR."""
+    cleared = _state(5, -1, reason="min-isr", number=number)
+    return [_state(4, -1, 1, number=number), _minimum("broker:"), cleared]
+
+
+@pytest.mark.parametrize(
+    ("topic", "name"), [("__consumer_offsets", "billing"), ("__share_group_state", "billing:O:0")]
+)
+def test_a_share_group_waits_for_its_coordinators_and_for_no_others(topic: str, name: str) -> None:
+    home = partition_for(name, PARTITIONS)
+    rows = [ORDERS, _created(topic), *_cleared(home)]
+    assert _excuse(rows, SHARES) == CLEARED_ELR
+    assert _excuse([*rows, _state(6, 1, reason="unclean", number=home)], SHARES) == ""
+    assert _excuse([ORDERS, _created(topic), *_cleared((home + 1) % PARTITIONS)], SHARES) == ""
+    assert _excuse([ORDERS, _created("outputs"), *_cleared(home)], SHARES) == ""
+
+
+def test_a_share_group_s_state_is_found_by_the_topic_that_exists() -> None:
+    old: Row = ("controller-1", facts.TopicCreated(1, "P", "orders", 1, 3, 1))
+    deleted: Row = ("controller-1", facts.TopicDeleted(2, "P", "orders"))
+    homes = [partition_for(f"billing:{topic_id}:0", PARTITIONS) for topic_id in "OP"]
+    assert homes[0] != homes[1]
+    for home, excuse in zip(homes, (CLEARED_ELR, ""), strict=True):
+        rows = [old, deleted, ORDERS, _created("__share_group_state"), *_cleared(home)]
+        assert _excuse(rows, SHARES) == excuse
+
+
+def test_a_share_group_waits_for_the_leader_of_what_it_reads() -> None:
+    assert _excuse(LOST, SHARES) == CLEARED_ELR
+    assert _excuse(LOST, SHARES.replace("orders-0", "orders-1")) == ""
+    assert _excuse(LOST[:2], SHARES) == ""
+    assert _excuse([*LOST, _state(6, 1, reason="unclean")], SHARES) == ""

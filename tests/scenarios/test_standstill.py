@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.progress import Progress
 from kafkasim.scenarios.judging.source import Loss
@@ -98,6 +100,40 @@ def test_a_partition_keeps_a_transaction_that_nobody_ends() -> None:
 
 def test_a_reader_that_has_not_come_so_far_must_read_on() -> None:
     assert excuse(held(HUNG, 2), LAG, (STATE, loss())) == ""
+
+
+def level(value: str, group: str = "g", config: str = "share.isolation.level") -> Rows:
+    return [("controller-1", facts.ConfigChanged(9, f"group:{group}", config, value))]
+
+
+SHARES = "share group g is at 1 of 2 in orders-0"
+COMMITTED_ONLY = level("read_committed")
+
+
+def test_a_share_group_of_committed_records_waits_at_the_last_stable_offset() -> None:
+    rows = held([*COMMITTED_ONLY, *HUNG], 1)
+    assert excuse(rows, SHARES, (STATE, loss())) == STANDING
+    assert excuse(rows, SHARES, ((T, 0), loss(1, 3))) == STANDING
+    assert excuse(rows, SHARES, ((T, 0), loss(0, 1))) == ""
+    assert excuse(rows, SHARES, (OFFSETS, loss())) == ""
+    assert excuse(rows, SHARES) == ""
+    assert excuse(rows, SHARES.replace("orders", "others"), (STATE, loss())) == ""
+    behind = held([*COMMITTED_ONLY, *HUNG], 2)  # it has not done all below
+    assert excuse(behind, SHARES, (STATE, loss())) == ""
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        [],
+        level("read_uncommitted"),
+        [*COMMITTED_ONLY, *level("read_uncommitted")],
+        level("read_committed", "h"),
+        level("read_committed", config="another"),
+    ],
+)
+def test_a_share_group_of_all_records_passes_the_last_stable_offset(settings: Rows) -> None:
+    assert excuse(held([*settings, *HUNG], 1), SHARES, (STATE, loss())) == ""
 
 
 def test_a_group_cannot_begin_while_its_offsets_are_unstable() -> None:

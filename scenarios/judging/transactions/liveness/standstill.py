@@ -4,7 +4,8 @@ A transaction spans logs. When one of them legally loses records, the others do 
 
 - The coordinator has forgotten the transaction. Nobody writes its markers, so the last stable
   offset stays where it is until an operator aborts it (KIP-664). Readers of committed records wait
-  there. If it holds a group's offsets, OffsetFetch answers UNSTABLE_OFFSET_COMMIT for ever.
+  there, share groups among them. If it holds the offsets of a group, OffsetFetch answers
+  UNSTABLE_OFFSET_COMMIT for ever.
 - The coordinator has forgotten epochs of the producer. A leader that knows a higher epoch refuses
   the marker with INVALID_PRODUCER_EPOCH; the coordinator gives it up and leaves the transaction in
   Prepare* (TransactionMarkerRequestCompletionHandler). Its producers get CONCURRENT_TRANSACTIONS
@@ -58,6 +59,7 @@ class Standstill:
         self._ids_of_producer: dict[int, dict[str, None]] = {}
         self._groups_of_id: dict[str, dict[str, None]] = {}  # whose offsets it has committed
         self._readers: dict[str, dict[str, None]] = {}  # node -> groups that read committed records
+        self._share_readers: dict[str, None] = {}  # share groups that read committed records
         self._given_up: dict[str, None] = {}  # transactional ids
         self._leaders = final_leaders(trace)
         for kind, handler in (
@@ -67,6 +69,7 @@ class Standstill:
             (facts.TransactionState, self._on_state),
             (facts.MarkerGivenUp, self._on_given_up),
             (facts.ReadsCommitted, self._on_reader),
+            (facts.ConfigChanged, self._on_config),
         ):
             trace.subscribe(kind, handler)
 
@@ -80,7 +83,8 @@ class Standstill:
             return self._of_reader(group, key, position) or self._of_node(node)
         found = _SHARES.match(line)
         if found is not None:
-            return self._of_shares(found[3], int(found[4]), int(found[2]))
+            key = (self._topic_id(found[3]), int(found[4]))
+            return self._of_shares(found[1], key, int(found[2]))
         found = _OPEN.match(line)
         if found is not None:
             topic, *numbers = found.groups()
@@ -109,12 +113,16 @@ class Standstill:
             return self._held_back(key)
         return self._of_group(group)
 
-    def _of_shares(self, topic: str, partition: int, position: int) -> str:
-        """Return why a share group stands at the last stable offset, as read_committed does."""
-        key = (self._topic_id(topic), partition)
+    def _of_shares(self, group: str, key: PartitionKey, position: int) -> str:
+        """Return the excuse of a share group that has done all below the last stable offset.
+
+        Only one that reads committed records waits there (ReplicaManager.readFromLog with the
+        isolation of KafkaApis.handleShareFetchRequest, share.isolation.level).
+        """
         leader = self._leaders.get(key)
-        stands = leader is not None and position >= leader.last_stable_offset
-        return self._held_back(key) if stands else ""
+        if group not in self._share_readers or leader is None:
+            return ""
+        return self._held_back(key) if position >= leader.last_stable_offset else ""
 
     def _of_group(self, group: str) -> str:
         """Return the excuse of a group whose offsets are unstable."""
@@ -167,3 +175,10 @@ class Standstill:
 
     def _on_reader(self, _seq: int, _t: int, node: str, fact: facts.ReadsCommitted) -> None:
         self._readers.setdefault(node, {})[fact.group] = None
+
+    def _on_config(self, _seq: int, _t: int, _node: str, fact: facts.ConfigChanged) -> None:
+        kind, _, group = fact.resource.partition(":")
+        if kind == "group" and fact.config == "share.isolation.level":
+            self._share_readers.pop(group, None)
+            if fact.value == "read_committed":
+                self._share_readers[group] = None

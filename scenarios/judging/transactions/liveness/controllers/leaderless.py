@@ -9,7 +9,8 @@ A new min.insync.replicas clears the ELR and the last known leader of every part
 concerns (ConfigurationControlManager.createClearElrRecordsAsNeeded), without a look at its leader
 (ReplicationControlManager.removeTopicElrs). If all members have left the ISR before that, the
 controller knows nobody who has the records: PartitionChangeBuilder.electAnyLeader finds no leader
-but by an unclean election, which the settings have to allow or an operator has to ask for.
+but by an unclean election, which the settings have to allow or an operator has to ask for. A
+partition whose settings allow one when its ELR is cleared, or later, has no excuse.
 
 So wait for ever:
 
@@ -35,10 +36,11 @@ from collections.abc import Mapping, Sequence
 
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.invariants.traced import coordinator_partition, offsets_partition
-from kafkasim.scenarios.judging.source import AllowsUnclean, FactSource, PartitionKey
+from kafkasim.scenarios.judging.source import FactSource, PartitionKey
 from kafkasim.scenarios.judging.transactions.liveness.controllers.lost_answers import LOST_ANSWER
 
 CLEARED_ELR = "cleared-elr"
+UNCLEAN = "unclean.leader.election.enable"
 
 _GROUP = re.compile(r"group (\S+) is at \d+ of \d+ in (\S+) \(last read by (\S+)\)$")
 _SHARES = re.compile(r"share group (\S+) is at \d+ of \d+ in (\S+)-(\d+)$")
@@ -50,7 +52,7 @@ class Leaderless:
     """Follows the creation of partitions, and the ELRs that operators clear.
 
     ``ids`` are the transactional ids of client hosts, and ``members`` the hosts of each group.
-    ``sets_unclean(topic)`` says whether a setting ever allows unclean elections of a topic.
+    ``unclean`` says whether the servers' files allow unclean elections.
     """
 
     def __init__(
@@ -58,17 +60,18 @@ class Leaderless:
         trace: FactSource,
         ids: Mapping[str, str],
         members: Mapping[str, Sequence[str]],
-        sets_unclean: AllowsUnclean = lambda _topic: False,
+        unclean: bool = False,
     ) -> None:
         self._ids = ids
         self._members = members
-        self._sets_unclean = sets_unclean
+        self._unclean_of_files = unclean
         self._topics: dict[str, facts.TopicCreated] = {}
         self._created: dict[str, int] = {}  # topic id -> the row of its creation
         self._connected: dict[str, int] = {}  # node -> the row of its last connection
         self._leaderless: dict[PartitionKey, str] = {}  # why nobody leads it
         self._epochs: dict[PartitionKey, int] = {}  # the partition epoch of the last change
         self._configured: dict[str, tuple[str, int]] = {}  # resource -> its last new minimum
+        self._unclean: dict[str, tuple[int, str | None]] = {}  # resource -> (offset, last setting)
         self._open: dict[str, tuple[str, ...]] = {}  # transactional id -> partitions, if Ongoing
         self._ending: dict[str, None] = {}  # transactional ids that are open and asked to end
         self._decided: dict[str, tuple[str, ...]] = {}  # transactional id -> without a marker
@@ -112,11 +115,14 @@ class Leaderless:
         return self._leaderless.get(home, "") or (members[0] if members and all(members) else "")
 
     def _of_shares(self, group: str, topic: str, partition: int) -> str:
-        """Return why a share group does not go on: nobody leads what it reads or rests on."""
+        """Return why a share group does not go on: nobody leads what it reads or rests on.
+
+        Of two topics of one name the later one is meant: the other was deleted.
+        """
         ids = [topic_id for topic_id, fact in self._topics.items() if fact.topic == topic]
-        names = [f"{group}:{topic_id}:{partition}" for topic_id in ids]
-        homes = [coordinator_partition("__share_group_state", name, self._topics) for name in names]
-        homes.append(offsets_partition(group, self._topics))
+        name = f"{group}:{ids[-1] if ids else ''}:{partition}"  # SharePartitionKey.asCoordinatorKey
+        state = coordinator_partition("__share_group_state", name, self._topics)
+        homes = (state, offsets_partition(group, self._topics))
         stuck = [self._leaderless[home] for home in homes if home in self._leaderless]
         return self._of(f"{topic}-{partition}") or next(iter(stuck), "")
 
@@ -143,6 +149,11 @@ class Leaderless:
     def _on_config(self, _seq: int, t_us: int, node: str, fact: facts.ConfigChanged) -> None:
         if fact.config == "min.insync.replicas":
             self._configured[fact.resource] = (node, t_us)
+        if fact.config == UNCLEAN and fact.offset > self._unclean.get(fact.resource, (-1,))[0]:
+            self._unclean[fact.resource] = (fact.offset, fact.value)
+            for key, why in list(self._leaderless.items()):
+                if why == CLEARED_ELR and self._allows_unclean(self._topics[key[0]].topic):
+                    del self._leaderless[key]  # it should get a leader now
 
     def _on_partition(self, _seq: int, t_us: int, node: str, fact: facts.PartitionChanged) -> None:
         """Forget a partition that may find a leader, and note one that has lost its ELR.
@@ -160,11 +171,24 @@ class Leaderless:
 
     def _was_cleared(self, t_us: int, node: str, fact: facts.PartitionChanged) -> bool:
         """Return whether a change clears the ELR, in the batch that changes the minimum."""
-        topic = self._topics[fact.topic_id].topic if fact.topic_id in self._topics else ""
+        if fact.reason != "min-isr" or fact.topic_id not in self._topics:
+            return False
+        topic = self._topics[fact.topic_id].topic
         minimum = (self._configured.get(each) for each in (f"topic:{topic}", "broker:"))
-        return (
-            fact.reason == "min-isr" and (node, t_us) in minimum and not self._sets_unclean(topic)
-        )
+        return (node, t_us) in minimum and not self._allows_unclean(topic)
+
+    def _allows_unclean(self, topic: str) -> bool:
+        """Return whether the settings of now allow unclean elections of a topic.
+
+        The topic's own comes first (ConfigurationControlManager.getTopicConfig). What is allowed to
+        one broker is taken for allowed, whichever node is the controller.
+        """
+        told = {each: value for each, (_, value) in self._unclean.items() if value is not None}
+        if f"topic:{topic}" in told:
+            return told[f"topic:{topic}"] == "true"
+        if any(value == "true" for each, value in told.items() if each.startswith("broker:")):
+            return True
+        return self._unclean_of_files and "broker:" not in told
 
     def _on_connection(self, seq: int, _t: int, node: str, fact: facts.ZooKeeperConnection) -> None:
         if fact.state == "CONNECTED":
