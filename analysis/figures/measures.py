@@ -18,7 +18,7 @@ is linear in the trace, so it scales as the checks do.
 | acked_records, lost_records | acknowledged; of those, absent from the final leader's log |
 | lost_per_million | of acknowledged records; null when none was acknowledged |
 | duplicate_records | further copies in the final logs |
-| redelivered_records | records that a group was given again |
+| redelivered_records | records that a group, or a share group, was given again |
 | failed_records | records whose callers got an error |
 | controllerless_s | seconds without an active controller that lives and is not paused |
 | rebalances, rebalance_downtime_s | generations; partition seconds of groups without owner |
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 KINDS = tuple(sorted({
     *JUDGED_KINDS, "ConsumerAssigned", "ConsumerRevoked", "ControllerActive", "HostPaused",
-    "HostResumed", "HostStopped", "Rebalanced", "SendFailed",
+    "HostResumed", "HostStopped", "Rebalanced", "SendFailed", "SharePolled",
 }))  # fmt: skip
 """The kinds of fact that measures and the checks' shared views read."""
 
@@ -168,7 +168,10 @@ _COPIES = """
 _REDELIVERED = """
     SELECT run, sum(times - 1) AS redelivered_records FROM (
         SELECT run, count(1) AS times
-        FROM Polled LATERAL VIEW explode(offsets) AS offset
+        FROM (SELECT run, group, topic_id, partition, offsets FROM Polled
+              UNION ALL
+              SELECT run, group, topic_id, partition, offsets FROM SharePolled)
+        LATERAL VIEW explode(offsets) AS offset
         GROUP BY run, group, topic_id, partition, offset HAVING count(1) > 1)
     GROUP BY run"""
 

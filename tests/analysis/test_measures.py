@@ -36,6 +36,12 @@ def revoked(*names: str) -> tuple[str, Any]:
     return "consumer-1", facts.ConsumerRevoked("g", "m1", 1, names, False)
 
 
+def shared(member: str, *offsets: int) -> tuple[str, Any]:
+    counts = tuple(1 for _ in offsets)
+    ids = tuple(100 + offset for offset in offsets)
+    return "consumer-3", facts.SharePolled("g-shares", member, T, 0, offsets, ids, counts)
+
+
 BUSY: Case = [  # a row a second
     topic(),  # min ISR 2
     changed((1, 2, 3), 0, reason="created"),
@@ -68,6 +74,9 @@ BUSY: Case = [  # a row a second
     ("controller-3", facts.HostStopped("crash")),  # at 28 s
     end(),  # at 29 s
     final(1, 100, 101, 101, leading=True),
+    shared("m1", 0, 1),
+    shared("m2", 1, 2),  # the second of them again
+    shared("m2", 2),
 ]
 
 EXPECTED = {
@@ -76,7 +85,7 @@ EXPECTED = {
     "unclean_elections": 1, "controller_failovers": 2, "controllerless_s": 3.0,
     "latency_p50_ms": 1.0, "latency_p99_ms": 1.0, "latency_p999_ms": 1.0, "latency_max_ms": 1.0,
     "acked_records": 3, "lost_records": 1, "lost_per_million": 1e6 / 3, "duplicate_records": 1,
-    "redelivered_records": 1, "failed_records": 2, "rebalances": 2, "rebalance_downtime_s": 20.0,
+    "redelivered_records": 3, "failed_records": 2, "rebalances": 2, "rebalance_downtime_s": 20.0,
 }  # fmt: skip
 
 QUIET = dict.fromkeys(EXPECTED, 0) | {"minutes": 1 / 60, "lost_per_million": None}
