@@ -193,9 +193,10 @@ ISR_CHANGES = """
                 WHEN writes.run IS NULL THEN filter(isr, broker -> false)
                 ELSE filter(isr, broker -> before IS NULL OR NOT array_contains(before, broker))
            END AS joined
-    FROM (SELECT *, lag(isr) OVER (
-              PARTITION BY run, topic_id, partition ORDER BY partition_epoch) AS before
-          FROM partition_changes) AS changes
+    FROM (SELECT *, lag(isr) OVER earlier AS before, lag(leader) OVER earlier AS led_before
+          FROM partition_changes
+          WINDOW earlier AS (PARTITION BY run, topic_id, partition ORDER BY partition_epoch))
+        AS changes
     LEFT JOIN (SELECT DISTINCT run FROM ZkControllerWrite) AS zk ON changes.run = zk.run
     LEFT JOIN (SELECT DISTINCT run, offset FROM ZkControllerWrite) AS writes
         ON changes.run = writes.run AND changes.offset = writes.offset"""

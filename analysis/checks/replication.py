@@ -148,14 +148,17 @@ HIGH_WATERMARK_MONOTONIC = offending(
 _BROKER_REGISTRATIONS = """
     -- Whether each broker may be in an ISR, as the controllers say. In ZooKeeper mode only the
     -- controller of the highest epoch counts, since a deposed one may wake late.
-    SELECT run, seq, broker, NOT fenced AND NOT shutting_down AS registered FROM (
+    -- unfenced_us: when a broker in controlled shutdown was unfenced.
+    SELECT run, seq, broker, NOT fenced AND NOT shutting_down AS registered,
+           IF(change = 'unfenced' AND shutting_down, t_us, NULL) AS unfenced_us
+    FROM (
         SELECT *, max(elected) OVER (PARTITION BY run ORDER BY seq) AS controller
         FROM (
-            SELECT run, seq, node, broker, fenced, shutting_down,
+            SELECT run, seq, t_us, node, broker, fenced, shutting_down, change,
                    CAST(NULL AS STRUCT<epoch: BIGINT, node: STRING>) AS elected
             FROM BrokerRegistration
             UNION ALL
-            SELECT run, seq, node, NULL, NULL, NULL,
+            SELECT run, seq, t_us, node, NULL, NULL, NULL, NULL,
                    named_struct('epoch', CAST(controller_epoch AS BIGINT), 'node', node)
             FROM ZkControllerWrite WHERE path = '/controller_epoch'))
     WHERE broker IS NOT NULL AND (controller IS NULL OR controller.node = node)"""
@@ -163,7 +166,9 @@ _BROKER_REGISTRATIONS = """
 ISR_ELIGIBLE = offending(
     # ISR members are registered, unfenced and not shutting down; the leader is one of them. With
     # leader −1 a last member is excepted, which stays until it returns, or with ELR nobody (with
-    # ZooKeeper whoever was there).
+    # ZooKeeper whoever was there). So is whom a late heartbeat of its own process has unfenced in
+    # controlled shutdown: the batch that does so makes it a leader, and it stays in the ISR
+    # (judging/invariants/metadata.py).
     f"""
     SELECT run, topic_id, partition, seq,
            format_string('leader %d is outside the ISR', leader) AS story
@@ -173,14 +178,20 @@ ISR_ELIGIBLE = offending(
     SELECT run, topic_id, partition, seq,
            format_string('broker %d may not be in the ISR', broker) AS story
     FROM (
-        SELECT *, last(registered, true) OVER (PARTITION BY run, broker ORDER BY seq) AS eligible
+        SELECT *, last(standing, true) OVER (PARTITION BY run, broker ORDER BY seq) AS known
         FROM (
-            SELECT run, topic_id, partition, seq, broker, CAST(NULL AS BOOLEAN) AS registered
+            SELECT run, topic_id, partition, seq, t_us, broker, leader = broker AS leads,
+                   led_before != -1 AND array_contains(before, broker) AS stays,
+                   CAST(NULL AS STRUCT<eligible: BOOLEAN, unfenced_us: BIGINT>) AS standing
             FROM isr_changes LATERAL VIEW explode(joined) AS broker
             WHERE NOT (leader = -1 AND (size(isr) <= 1 OR zookeeper))
             UNION ALL
-            SELECT run, NULL, NULL, seq, broker, registered FROM ({_BROKER_REGISTRATIONS})))
-    WHERE topic_id IS NOT NULL AND NOT coalesce(eligible, false)""",
+            SELECT run, NULL, NULL, seq, NULL, broker, NULL, NULL,
+                   named_struct('eligible', registered, 'unfenced_us', unfenced_us)
+            FROM ({_BROKER_REGISTRATIONS})))
+    WHERE topic_id IS NOT NULL AND NOT coalesce(known.eligible, false)
+        AND NOT coalesce(known.unfenced_us IS NOT NULL AND stays, false)
+        AND NOT coalesce(known.unfenced_us = t_us AND leads, false)""",
     "'ISRELIG'",
     "'%s', story",
 )

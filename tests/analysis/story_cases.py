@@ -63,10 +63,18 @@ def _of_registered(story: Sequence[tuple[float, str, Any]]) -> Case:
 STEADY_CLOCKS = {name: story for name, story in HARM.items() if "clock counts" not in name}
 """The stories without those of clocks that drift: the checks do not judge these hosts by times."""
 
+LATE_UNFENCING = {
+    name: story
+    for name, story in INVARIANTS.items()
+    if "unfenced in controlled shutdown" in name and not name.endswith("is fenced")
+}
+"""The stories that tell who joins an ISR: the checks do not judge who has to leave it."""
+
 STORY_CASES = {
     **_cases(HARM, _of_registered, {each: each for each in ("HWSTALL", "ACKLATE")}),
     **_cases(STEADY_CLOCKS, _at, {each: each for each in ("SHUTDOWNENDS", "FENCEREASON")}),
     **_cases(INVARIANTS, passing, {each: each for each in ("READISR", *OF_GROUPS)}),
+    **_cases(LATE_UNFENCING, passing, {"ISRELIG": "ISRELIG"}),
     **_cases(
         CONSUMER_GROUPS,
         passing,

@@ -174,8 +174,8 @@ CASES: dict[str, tuple[Case, dict[str, int]]] = {
         {"offset-regression": 1}),
     "fetch nothing: a member was there for a second of the week": (
         [topic(), committed(5), MEMBERLESS, ("broker-1", At(300_000.0, loaded("m1")[1])),
-         LEAVES, ("broker-1", At(300_001.0, MEMBERLESS[1])), ("broker-1", At(604_803.0, fetched(-1)[1]))],
-        {"offset-regression": 1}),
+         LEAVES, ("broker-1", At(300_001.0, MEMBERLESS[1])),
+         ("broker-1", At(604_803.0, fetched(-1)[1]))], {"offset-regression": 1}),
     "fetch less: no member for a week": (
         [topic(), committed(5), MEMBERLESS, ("broker-1", At(604_802.0, fetched(3)[1]))],
         {"offset-regression": 1}),

@@ -105,10 +105,14 @@ def changed(
 
 
 def registration(
-    offset: int, broker: int, change: str = "unfenced", fenced: bool = False
+    offset: int,
+    broker: int,
+    change: str = "unfenced",
+    fenced: bool = False,
+    shutting_down: bool = False,
 ) -> facts.BrokerRegistration:
     """A broker's registration."""
-    return facts.BrokerRegistration(offset, broker, 1, change, fenced, False, None)
+    return facts.BrokerRegistration(offset, broker, 1, change, fenced, shutting_down, None)
 
 
 def sends_to(replica: int, partition_epoch: int, epoch: int = 0) -> facts.PreferredReadReplica:

@@ -60,6 +60,16 @@ DIVERGED: list[Row] = [  # broker-2 has other records than the next leader had a
     ("broker-1", appended(2, (12,), 1)),
 ]  # fmt: skip
 ALIVE: list[Row] = [("controller-1", registration(broker, broker)) for broker in (1, 2)]
+FENCED_IN_SHUTDOWN: list[Row] = [  # broker-2 has shut down; only it may lead
+    *ALIVE, ("controller-1", changed(3, (1, 2))),
+    ("controller-1", registration(4, 2, "shutting-down", False, True)),
+    ("controller-1", changed(5, (1,))),
+    ("controller-1", registration(6, 2, "fenced", True, True)),
+    ("controller-1", changed(7, (), leader=-1)), ("world", 1),
+]  # fmt: skip
+UNFENCED: Row = ("controller-1", registration(8, 2, "unfenced", False, True))
+"""A heartbeat comes late that broker-2 sent before its controlled shutdown."""
+LEADS: Row = ("controller-1", changed(9, (2,), leader=2))
 SEQUENCED = [batch(0, [10], pid=5, seq=0), batch(1, [11], pid=5, seq=1)]
 
 
@@ -385,6 +395,39 @@ STORIES: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
          ("broker-1", facts.ZkControllerWrite(7, 1, "/state", 2))],
         [("broker-1", registration(5, 2, "registered")), ("broker-1", changed(7, (1, 2)))],
         [("broker-1", changed(7, (1, 2)))],
+    ),
+    "ISRELIG a broker that is unfenced in controlled shutdown leads": (
+        FENCED_IN_SHUTDOWN,
+        [UNFENCED, LEADS],
+        [LEADS],
+    ),
+    "ISRELIG a broker that is unfenced in controlled shutdown is elected later": (
+        FENCED_IN_SHUTDOWN,
+        [UNFENCED, LEADS, ("world", 1), ("controller-1", changed(10, (2, 1), leader=2))],
+        [UNFENCED, ("world", 1), LEADS],
+    ),
+    "ISRELIG a broker that is unfenced in controlled shutdown follows": (
+        FENCED_IN_SHUTDOWN,
+        [UNFENCED, ("controller-1", changed(9, (1,)))],
+        [UNFENCED, ("controller-1", changed(9, (1, 2)))],
+    ),
+    "ISRELIG a broker that was unfenced in controlled shutdown joins again": (
+        [*FENCED_IN_SHUTDOWN, UNFENCED, LEADS, ("world", 1)],
+        [("controller-1", changed(10, (1, 2))), ("controller-1", changed(11, (1,)))],
+        [("controller-1", changed(10, (1,))), ("controller-1", changed(11, (1, 2)))],
+    ),
+    "ISRELIG a last member that is unfenced in controlled shutdown is elected later": (
+        [*FENCED_IN_SHUTDOWN, ("controller-1", changed(8, (2,), leader=-1))],
+        [("controller-1", registration(9, 2, "unfenced", False, True)),
+         ("controller-1", changed(10, (2,), leader=2))],
+        [("controller-1", registration(9, 2, "unfenced", False, True)), ("world", 1),
+         ("controller-1", changed(10, (2,), leader=2))],
+    ),
+    "ISRELIG a broker that was unfenced in controlled shutdown is fenced": (
+        [*FENCED_IN_SHUTDOWN, UNFENCED, LEADS, ("world", 1)],
+        [("controller-1", registration(10, 2, "fenced", True, True)),
+         ("controller-1", changed(11, (2,), leader=-1))],
+        [("controller-1", registration(10, 2, "fenced", True, True))],
     ),
     "ISRELIG a leader outside the ISR": (
         ALIVE,

@@ -11,6 +11,14 @@ ISRELIG judges less in ZooKeeper mode, for four reasons:
 - Which brokers are shutting down is in one controller's memory. Its successor does not know.
 - What a deposed controller records about brokers counts no more.
 
+In KRaft mode one excuse, "unfenced in controlled shutdown": a broker that was fenced while it shut
+down is unfenced by a late heartbeat of its own process, which has the registered broker epoch. That
+registration says in controlled shutdown still (BrokerRegistration.cloneWith), but the batch that
+unfences a broker takes it for an acceptable leader whatever its registration says
+(ReplicationControlManager.handleBrokerUnfenced, generateLeaderAndIsrUpdates: brokerToAdd). So that
+batch may make it the leader of partitions that have none, and it stays in their ISRs; no other
+change may let it in (ineligibleReplicasForIsr, ClusterControlManager.isActive).
+
 In ZooKeeper mode a metadata offset is a zxid; see also ``zookeeper.py``. A partition's assignment
 is in the topic's znode there, which has a version of its own. When the controller writes it, the
 fact repeats the state that the controller knew, so that state is not judged again.
@@ -48,6 +56,7 @@ class Metadata:
         self._raft_leaders: dict[int, str] = {}
         self._isr: dict[tuple[str, int], facts.PartitionChanged] = {}
         self._fenced_at: dict[int, tuple[int, int]] = {}  # broker -> (t_us, seq), not yet judged
+        self._unfenced: dict[int, int] = {}  # broker -> when, in controlled shutdown
         trace = cluster.trace
         trace.subscribe(facts.MetadataCommitted, self._on_metadata)
         trace.subscribe(facts.BrokerRegistration, self._on_broker)
@@ -90,7 +99,11 @@ class Metadata:
             self._judge_fenced(fact.broker)
         self._registered[fact.broker] = fact.offset
         self._brokers[fact.broker] = fact
-        if (fact.fenced or fact.shutting_down) and not self._zookeeper:
+        self._unfenced.pop(fact.broker, None)
+        if fact.change == "unfenced":
+            if fact.shutting_down:
+                self._unfenced[fact.broker] = t
+        elif (fact.fenced or fact.shutting_down) and not self._zookeeper:
             self._fenced_at[fact.broker] = (t, seq)
 
     def _check_fenced(self, t: int) -> None:
@@ -125,11 +138,25 @@ class Metadata:
             )  # fmt: skip
         self._epochs[key] = (fact.partition_epoch, fact.offset)
         before, self._isr[key] = self._isr.get(key), fact
-        stays: tuple[int, ...] = ()
+        stays: tuple[int, ...] = self._added(t, fact, before) if self._unfenced else ()
         if self._zookeeper:
             by_leader = fact.offset not in self._written
             stays = fact.isr if by_leader else () if before is None else before.isr
         self._check_eligible(seq, t, key, fact, stays)
+
+    def _added(
+        self, t: int, fact: facts.PartitionChanged, before: facts.PartitionChanged | None
+    ) -> tuple[int, ...]:
+        """Return the members that their unfencing in controlled shutdown has made leaders.
+
+        Who was in the ISR before stays, unless nobody led: a last member stays then, whoever it is.
+        """
+        known = () if before is None or before.leader == -1 else before.isr
+        return tuple(
+            broker
+            for broker, at_us in self._unfenced.items()
+            if broker in known or (broker == fact.leader and at_us == t)
+        )
 
     def _on_topic_deleted(self, _seq: int, t: int, _node: str, fact: facts.TopicDeleted) -> None:
         self._check_fenced(t)
