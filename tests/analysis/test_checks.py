@@ -72,6 +72,7 @@ from tests.scenarios.transaction_cases import (
     SKIPPED_MARKERS,
     STORIES,
     TAKEN,
+    UNLISTED_IDS,
     excused,
 )
 
@@ -316,7 +317,7 @@ CASES: dict[str, tuple[Case, dict[str, int]]] = {
     },
     **{
         f"transactions: {name}": (passing(rows), expected)
-        for name, (rows, expected) in (LATE_ENDS | SKIPPED_MARKERS).items()
+        for name, (rows, expected) in (LATE_ENDS | SKIPPED_MARKERS | UNLISTED_IDS).items()
     },
 }  # fmt: skip
 

@@ -517,6 +517,44 @@ SKIPPED_MARKERS: dict[str, tuple[Rows, dict[str, int]]] = {
 """Stories of a partition that a coordinator takes for deleted."""
 
 
+COORDINATED: Rows = [*COORDINATORS, *loaded()]
+DECIDED = [*OPEN, *ending(True), *decided(), *ended("committed")]
+STOPPED: Rows = [("broker-2", facts.HostStopped("crash"))]
+RESIGNED: Rows = [("broker-2", facts.TransactionsLoaded(0, 1, loaded=False))]
+TAKEN_OVER: Rows = [("broker-3", facts.TransactionsLoaded(0, 2, loaded=True))]
+OTHER_ID: Rows = [("broker-3", facts.TransactionsLoaded(1, 2, loaded=True))]
+OPERATED: Rows = [("admin-1", facts.Operated("abort-hanging", "orders", "NONE", "1 of 1"))]
+DELETED: Rows = [("admin-1", facts.Operated("delete-records", "orders", "NONE", "1 of 1"))]
+
+
+def unlisted(
+    *between: tuple[str, Any], operated: Rows = OPERATED, coordinated: Rows = COORDINATED
+) -> Rows:
+    """An abort marker ends a decided transaction, after something has happened."""
+    return [*coordinated, *DECIDED, *between, *marker(2, False), *operated, *LOG]
+
+
+TORN = {"torn-transaction": 1}
+UNLISTED_IDS: dict[str, tuple[Rows, dict[str, int]]] = {
+    # story: rows, and what is not explained
+    "unlisted id: its coordinator has crashed": (unlisted(*STOPPED), {}),
+    "unlisted id: its coordinator has resigned": (unlisted(*RESIGNED), {}),
+    "unlisted id: the next coordinator has other ids": (unlisted(*STOPPED, *OTHER_ID), {}),
+    "unlisted id: the next coordinator comes too late": (
+        unlisted(*STOPPED, operated=[*TAKEN_OVER, *OPERATED]), {}),
+    "listed id: its coordinator lives": (unlisted(), TORN),
+    "listed id: the next coordinator has it": (unlisted(*STOPPED, *TAKEN_OVER), TORN),
+    "unlisted id: no operator aborts it": (unlisted(*STOPPED, operated=[]), TORN),
+    "unlisted id: an operator has done something else": (
+        unlisted(*STOPPED, operated=DELETED), TORN),
+    "unlisted id: nobody knows where it is": (unlisted(*STOPPED, coordinated=[]), TORN),
+    "unlisted id: its coordinator had aborted it before": (
+        [*COORDINATED, *DECIDED, *marker(2, False), *STOPPED, *marker(3, False), *OPERATED,
+         *final((0, (100, 101), 7), (2, (), 7), (3, (), 7))], TORN),
+}  # fmt: skip
+"""Stories of an operator who aborts what no coordinator lists."""
+
+
 def excused(story: str) -> Rows:
     """A story of :data:`EXCUSES`, with the coordinators' topics."""
     return [*COORDINATORS, *(STORIES | RESTING)[story][0]]

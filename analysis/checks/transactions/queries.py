@@ -71,8 +71,11 @@ TORN = offending(
     # Some records or offsets of a transaction are readable and others are not.
     f"""
     SELECT torn.*, late FROM (
-    SELECT run, topic_id, partition, seq, story, spots, false AS back FROM (
-        SELECT run, transactions.begun AS seq, outcome,
+    SELECT run, topic_id, partition, seq, story, spots, false AS back,
+           coalesce(exists(unlisted, one -> one.low < offset AND offset < one.high), false)
+               AND aborts AS unlisted
+    FROM (SELECT * FROM (
+        SELECT run, transactions.begun AS seq, outcome, producer_id, aborted IS NOT NULL AS aborts,
                IF(outcome = 'aborted' AND aborted IS NULL, committed, aborted) AS first,
                format_string('%s (%s) is aborted in part', transactions.story, outcome) AS story,
                concat(transform(filter(array(committed, aborted, open), one -> one IS NOT NULL),
@@ -90,11 +93,13 @@ TORN = offending(
         JOIN transactions USING (run, begun) {DECIDER}
         WHERE (aborted IS NOT NULL AND (outcome = 'committed' OR committed IS NOT NULL))
            OR (outcome = 'aborted' AND committed IS NOT NULL))
-    LATERAL VIEW inline(array(first)) AS topic_id, partition, offset
+    LATERAL VIEW inline(array(first)) AS topic_id, partition, offset)
+    LEFT JOIN unlisted_ids USING (run, topic_id, partition, producer_id)
     UNION ALL
     SELECT run, topic_id, partition, begun,
            format_string('%s committed without record %d', story, record_id),
-           concat(coalesce(places, {NO_SPOTS}), array({_EPOCH})), coalesce(back, false)
+           concat(coalesce(places, {NO_SPOTS}), array({_EPOCH})), coalesce(back, false),
+           false
     FROM (SELECT run, begun, topic_id, partition, record_id FROM transaction_rows
           WHERE what = 'sent')
     JOIN transactions USING (run, begun)
@@ -112,7 +117,7 @@ TORN = offending(
     UNION ALL
     SELECT run, CAST(NULL AS STRING), CAST(NULL AS BIGINT), begun,
            format_string('%s committed without offset %d', story, wanted),
-           array({spot("home", "home_partition", after="begun")}, {_DECIDED}), false
+           array({spot("home", "home_partition", after="begun")}, {_DECIDED}), false, false
     FROM (SELECT run, begun, group, topic, partition, max_by(offset, seq) AS wanted
           FROM transaction_rows WHERE what = 'offset' GROUP BY run, begun, group, topic, partition)
     JOIN transactions USING (run, begun)
@@ -134,7 +139,8 @@ TORN = offending(
     place=about(
         shown=AT_END,
         spots="spots",
-        excused=f"IF(late IS NULL OR coalesce(back, false), {GIVEN_BACK}, 'late-end')",
+        excused=f"IF(late IS NOT NULL AND NOT coalesce(back, false), 'late-end',"
+        f" IF(unlisted, 'unlisted-id', {GIVEN_BACK}))",
     ),
 )
 

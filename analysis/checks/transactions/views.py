@@ -191,11 +191,45 @@ SKIPPED_MARKERS = """
         AND max(IF(registered < seq AND array_contains(replicas, broker), registered, -1))
             < max(elected)"""
 
+UNLISTED_IDS = """
+    -- What operators' abort markers have ended, between the offset of the producer's marker before
+    -- and their own: each was written while no coordinator had the transactional id.
+    -- (scenarios/judging/transactions/known/unlisted.py)
+    WITH told AS (
+        SELECT run, node, partition AS home, seq, loaded FROM TransactionsLoaded
+        UNION ALL
+        SELECT run, node, home, seq, false FROM HostStopped
+        JOIN (SELECT DISTINCT run, node, partition AS home FROM TransactionsLoaded)
+            USING (run, node)),
+    held AS (
+        SELECT run, home, seq AS since, until
+        FROM (SELECT *, lead(seq, 1, 1L << 62) OVER (
+                  PARTITION BY run, node, home ORDER BY seq) AS until FROM told)
+        WHERE loaded),
+    aborted AS (
+        SELECT run, topic_id, partition, producer_id, seq, low, high, home
+        FROM (SELECT run, topic_id, partition, producer_id, seq, committed, offset AS high,
+                     lag(offset, 1, -1L) OVER (
+                         PARTITION BY run, topic_id, partition, producer_id ORDER BY seq) AS low
+              FROM MarkerWritten)
+        JOIN (SELECT DISTINCT run, producer_id, transactional_id FROM TransactionBegun)
+            USING (run, producer_id)
+        JOIN (SELECT run, transactional_id, partition AS home FROM deciders)
+            USING (run, transactional_id)
+        JOIN (SELECT run, max(seq) AS operated FROM Operated WHERE operation = 'abort-hanging'
+              GROUP BY run) USING (run)
+        WHERE NOT committed AND seq < operated)
+    SELECT run, topic_id, partition, producer_id, collect_list(struct(low, high)) AS unlisted
+    FROM aborted LEFT ANTI JOIN held
+        ON aborted.run = held.run AND aborted.home = held.home AND since < seq AND seq < until
+    GROUP BY run, topic_id, partition, producer_id"""
+
 VIEWS = {
     "transaction_rows": TRANSACTION_ROWS,
     "transactions": TRANSACTIONS,
     "late_ends": LATE_ENDS,
     "skipped_markers": SKIPPED_MARKERS,
+    "unlisted_ids": UNLISTED_IDS,
     "placed_records": PLACED_RECORDS,
     "final_states": FINAL_STATES,
     "final_fates": FINAL_FATES,

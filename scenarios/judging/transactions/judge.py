@@ -19,6 +19,7 @@ from kafkasim.scenarios.judging.transactions.holes import Holes
 from kafkasim.scenarios.judging.transactions.known.given_again import GivenBack
 from kafkasim.scenarios.judging.transactions.known.late_ends import LateEnds
 from kafkasim.scenarios.judging.transactions.known.skipped_markers import SkippedMarkers
+from kafkasim.scenarios.judging.transactions.known.unlisted import UnlistedIds
 from kafkasim.scenarios.judging.transactions.ledger import NEVER, Ledger, Transaction
 from kafkasim.scenarios.judging.transactions.outputs import Outputs
 from kafkasim.scenarios.judging.transactions.placed import ABORTED, COMMITTED, OPEN, Placed
@@ -72,6 +73,7 @@ class Transactions:
         self._given_back = given_back
         self._late_ends = LateEnds(trace)
         self._skipped_markers = SkippedMarkers(trace)
+        self._unlisted = UnlistedIds(trace, lambda id_: self._footing.of_id(id_, -1).key)
         self._ledger = Ledger(trace)
         self._placed = Placed(trace, self._ledger, holes)
         self._outputs = Outputs(trace, self._ledger, self._footing, self._given_back)
@@ -301,7 +303,8 @@ class Transactions:
             detail = f"{transaction.name}: record {record_id} at offset {offset} is aborted"
             others = "others are committed" if COMMITTED in fate else "it had committed"
             detail = f"{detail}, {others}"
-            self._note("torn-transaction", key, detail, offset, record_id, spots=spots, why=late)
+            why = late or self._unlisted.excuse(transaction.producer_id, key, offset)
+            self._note("torn-transaction", key, detail, offset, record_id, spots=spots, why=why)
         elif transaction.outcome == "aborted" and COMMITTED in fate:
             key, offset, record_id = fate[COMMITTED]
             detail = f"{transaction.name} aborted, but record {record_id} at offset {offset} is"
