@@ -10,7 +10,9 @@ What holds instead, in the committed view of the coordinator:
                          a classic member also if its JoinGroup is not answered, or no SyncGroup
                          follows, within its rebalance timeout (GroupMetadataManager
                          .classicGroupJoinToConsumerGroup cancels one timer when the answer is
-                         committed, and begins the other; a Heartbeat renews neither);
+                         committed, and begins the other; a Heartbeat renews neither). The first
+                         timer runs since a Heartbeat was told that the group has another epoch
+                         (classicGroupHeartbeatToConsumerGroup);
                          harm/truth/removals.py has the one reason to go twice
 """
 
@@ -67,6 +69,7 @@ class _View:
     gone: dict[str, int] = field(default_factory=dict)  # the same of former members
     asked: dict[str, int] = field(default_factory=dict)  # when its JoinGroup or SyncGroup arrived
     joined: dict[str, int] = field(default_factory=dict)  # its JoinGroup's time; no SyncGroup yet
+    called: dict[str, int] = field(default_factory=dict)  # its first Heartbeat of an old epoch
     loaded: dict[str, None] = field(default_factory=dict)  # not heard since: GroupState("loaded")
     left: dict[str, None] = field(default_factory=dict)
     replaced: dict[str, None] = field(default_factory=dict)  # static members that came back
@@ -177,6 +180,9 @@ class ConsumerGroups:
             view.joined[member_id] = t
         elif fact.api == "SyncGroup":
             view.joined.pop(member_id, None)
+            view.called.pop(member_id, None)
+        elif fact.api == "Heartbeat" and fact.generation < view.epoch:
+            view.called.setdefault(member_id, t)
         asked = view.asked.pop(member_id, None)
         joins = fact.api == "JoinGroup" or (fact.api == HEARTBEAT and fact.generation == JOIN)
         gone_us = t if joins else view.gone.get(member_id, t)
@@ -268,14 +274,15 @@ class ConsumerGroups:
             silent_us = t - before.heard[member_id]
             rebalance_us = self._members.get((fact.group, member_id), _Member()).rebalance_us
             late = before.unstable_us is not None and t - before.unstable_us >= rebalance_us
-            joined_us = before.joined.get(member_id)
+            asked = (before.heard, before.called, before.joined)
+            asked_us = min([each.get(member_id, t) for each in asked])
             if (
                 member_id in fact.member_ids
                 or member_id in before.left
                 or member_id in before.replaced
                 or silent_us >= self._session_of(before, fact.group, member_id)
                 or late
-                or (joined_us is not None and max(silent_us, t - joined_us) >= rebalance_us)
+                or (member_id in before.joined and t - asked_us >= rebalance_us)
                 or self._removals.repeats(node, fact.group, member_id, t)
             ):
                 continue
@@ -432,6 +439,11 @@ def _next(t: int, fact: facts.GroupState, before: _View | None) -> _View:
         gone={**before.gone, **before.heard},
         asked=before.asked,
         joined=before.joined,
+        called={
+            each: at
+            for each, at in before.called.items()
+            if reverted or each in before.members or each not in members
+        },
         loaded=before.loaded,
         told_us=before.told_us,
     )

@@ -78,6 +78,20 @@ JOINED: list[Row] = [
 ]  # fmt: skip
 """m1 joins with a session of 30 s; its rebalance timeout is 10 s."""
 
+RISEN: list[Row] = [
+    *JOINED[:-2], classic("JoinGroup", "m1", 1, 30_000), classic("SyncGroup", "m1", 2), later(1),
+    beats("m2", 2, ("orders", "payments")), group("Reconciling", 3, "m1", "m2"), later(2),
+]  # fmt: skip
+"""m1 is at epoch 2, and the group goes to epoch 3."""
+REJOINED: list[Row] = [
+    later(4), classic("Heartbeat", "m1", 2), classic("JoinGroup", "m1", 2, 30_000),
+    group("Stable", 3, "m1", "m2"),
+]  # fmt: skip
+"""m1 joins again; whether that is committed and answered nobody tells."""
+BACK: list[Row] = [
+    later(4), classic("JoinGroup", "m1", 2, 30_000), group("Stable", 5, "m1", "m2"),
+]  # fmt: skip
+
 REMOVED: list[Row] = [
     *ALONE, later(45), group("Empty", 2),
     ("broker-1", facts.Appended("offsets-id", 0, 0, 1, 2, -1, -1, -1, ())),
@@ -270,6 +284,26 @@ STORIES: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
         [*JOINED, later(6), classic("Heartbeat", "m1", 2)],
         [later(4), group("Stable", 3, "m2")],
         [later(3), group("Stable", 3, "m2")],
+    ),
+    "needless-eviction a Heartbeat called it, and its JoinGroup is not answered": (
+        [*RISEN, classic("Heartbeat", "m1", 2), *REJOINED],
+        [later(6), group("Stable", 4, "m2")],
+        [later(5), group("Stable", 4, "m2")],
+    ),
+    "needless-eviction a Heartbeat called it, and its JoinGroup was answered": (
+        [*RISEN, classic("Heartbeat", "m1", 2), *REJOINED, classic("SyncGroup", "m1", 3)],
+        [later(30), group("Stable", 4, "m2")],
+        [later(6), group("Stable", 4, "m2")],
+    ),
+    "needless-eviction a Heartbeat of the group's epoch calls nobody": (
+        RISEN,
+        [classic("Heartbeat", "m1", 2), *REJOINED, later(8), group("Stable", 4, "m2")],
+        [classic("Heartbeat", "m1", 3), *REJOINED, later(8), group("Stable", 4, "m2")],
+    ),
+    "needless-eviction a Heartbeat called it before it was gone": (
+        [*RISEN, classic("Heartbeat", "m1", 2), classic("LeaveGroup", "m1", -1)],
+        [group("Stable", 4, "m2"), *BACK, later(10), group("Stable", 6, "m2")],
+        [group("Stable", 4, "m2"), *BACK, later(8), group("Stable", 6, "m2")],
     ),
     "needless-eviction first join, no SyncGroup": (
         [*ALONE, classic("JoinGroup", "m2", -1, 30_000), group("Stable", 2, "m1", "m2")],

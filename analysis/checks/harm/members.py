@@ -89,18 +89,18 @@ _HEARD = """
     -- of their generation, or by any request if the group is of the consumer protocol, but by none
     -- that names an earlier epoch than the member's. A JoinGroup without an id is that of the
     -- static member which got one.
-    SELECT gone.*, begins, loads, anew, api, heard.seq AS heard_seq, heard.t_us AS heard_us
+    SELECT gone.*, begins, loads, anew, api, calls, heard.seq AS heard_seq, heard.t_us AS heard_us
     FROM members_gone AS gone JOIN (
         SELECT run, node, group, tenure, seq, coalesce(since_us, t_us) AS t_us, member_id, consumer,
                true AS begins, consumer AND reason = 'loaded' AS loads, consumer AND anew AS anew,
-               '' AS api
+               '' AS api, false AS calls
         FROM (SELECT *, explode(IF(IF(consumer, anew, fresh) OR before_ids IS NULL, member_ids,
                                 array_except(member_ids, before_ids))) AS member_id
               FROM group_steps WHERE before_ids IS NULL OR reason != 'reverted')
         LEFT JOIN replacing USING (run, node, group, seq, member_id)
         UNION ALL
         SELECT run, node, group, tenure, seq, t_us, coalesce(given, member_id), consumer, false,
-               NULL, NULL, api
+               NULL, NULL, api, api = 'Heartbeat' AND generation < current
         FROM (SELECT *, last(IF(what = 'state', generation, NULL), true) OVER (
                   PARTITION BY run, node, group, tenure ORDER BY seq) AS current,
                   last(IF(what = 'state' AND NOT consumer, IF(state = 'Dead', 0, generation), NULL),
@@ -150,16 +150,20 @@ _SESSIONS = """
     -- until the next request. With a JoinGroup or SyncGroup of a classic member it begins anew when
     -- that is answered, as the member's next SyncGroup shows. A load begins a session of the
     -- brokers, which lasts until the member is heard (judging/consumer_groups.py). joined_us and
-    -- unsynced tell of its last JoinGroup, which may come before all these rows.
+    -- unsynced tell of its last JoinGroup, which may come before all these rows. called_us is its
+    -- first Heartbeat since its last SyncGroup that was told that the group has another epoch.
     SELECT *, IF(coalesce(loaded AND max(at_us) OVER earlier IS NULL, false), consumer_session_us,
                  session_us) AS allowed_us
     FROM (
         SELECT *, lag(heard_us) OVER life AS before_us, first(loads) OVER life AS loaded,
+               min(IF(calls AND heard_seq > synced, heard_us, NULL)) OVER (
+                   PARTITION BY run, node, group, tenure, member_id, next_seq) AS called_us,
                CASE WHEN begins THEN NULL
                     WHEN api NOT IN ('JoinGroup', 'SyncGroup') THEN heard_us
                     WHEN api = 'SyncGroup' AND lag(api) OVER life IN ('JoinGroup', 'SyncGroup')
                     THEN lag(heard_us) OVER life END AS at_us
         FROM (SELECT *, max(IF(begins, heard_seq, NULL)) OVER gone AS life,
+                     max(IF(api = 'SyncGroup', heard_seq, -1)) OVER gone AS synced,
                      max(IF(api = 'JoinGroup', heard_us, NULL)) OVER gone AS joined_us,
                      max(IF(api = 'JoinGroup', heard_seq, NULL)) OVER gone
                          > max(IF(api = 'SyncGroup' OR anew, heard_seq, -1)) OVER gone AS unsynced
@@ -263,8 +267,9 @@ NEEDLESS_EVICTION = offending(
     # join phase, it sent no SyncGroup in time, or it was silent for its session. A classic member
     # of a consumer group is gone, too, if its JoinGroup is not answered, or no SyncGroup follows,
     # within its rebalance timeout; that JoinGroup may be the one that brought it in, and Heartbeats
-    # may follow. What comes after the session counts no more, nor what comes later. A removal that
-    # was not committed in time is repeated.
+    # may follow. Without an answer the time counts from the Heartbeat that called it. What comes
+    # after the session counts no more, nor what comes later. A removal that was not committed in
+    # time is repeated.
     f"""
     WITH replacing AS ({_REPLACING}), epochs AS ({_EPOCHS}), heard AS ({_HEARD}),
     sessions AS ({_SESSIONS}),
@@ -286,7 +291,7 @@ NEEDLESS_EVICTION = offending(
              any_value(consumer_session_us), any_value(session_us))
        AND NOT coalesce(any_value(consumer)
            AND any_value(unsynced)
-           AND min(next_t_us) - least(max(since_us), any_value(joined_us))
+           AND min(next_t_us) - least(max(since_us), any_value(joined_us), any_value(called_us))
                >= any_value(rebalance_us), false)""",
     "'needless-eviction'",
     "'%s is no member of group %s any more, %d us after the coordinator heard it (%s)', member_id,"
