@@ -8,6 +8,7 @@ from collections.abc import Callable
 from kafkasim.model.facts import FACTS
 from kafkasim.scenarios.explaining.cleaned.words import WORDS as OF_CLEANINGS
 from kafkasim.scenarios.explaining.facts import Facts, record
+from kafkasim.scenarios.explaining.shares.words import WORDS as OF_SHARES
 from kafkasim.scenarios.explaining.transactions.words import WORDS as OF_TRANSACTIONS
 from kafkasim.scenarios.showing import fault_words, reasons
 from kafkasim.scenarios.showing.state import Row
@@ -15,7 +16,7 @@ from kafkasim.scenarios.showing.state import Row
 Said = tuple[str, str]
 """A sentence, and a section of KAFKA.md ("" for none)."""
 
-WORDS = OF_TRANSACTIONS | OF_CLEANINGS
+WORDS = OF_TRANSACTIONS | OF_CLEANINGS | OF_SHARES
 """The sentences of other modules, by the kind of the fact."""
 
 SHOWN = 3
