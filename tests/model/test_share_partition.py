@@ -1,0 +1,35 @@
+"""A weak point of share partitions that Kafka 4.2 has, too (model/KAFKA.md, 3.6)."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkasim.model.messages.share import ACCEPT
+from kafkasim.model.replication.share.rules import ShareRules
+from tests.stateful.test_share_partition_stateful import Shares
+
+
+class Before(ShareRules):
+    """Kafka 4.1.0: a record whose lock expired during a write that fails stays acquired."""
+
+    def frees_expired_on_rollback(self) -> bool:
+        return False
+
+
+@pytest.mark.parametrize(("rules", "next_offset"), [(ShareRules(), 0), (Before(), 4)])
+def test_a_record_below_the_log_start_is_fetched_for_ever_after_a_rollback(
+    rules: ShareRules, next_offset: int
+) -> None:
+    """Its lock expires and the log forgets it while its acceptance is written, in vain."""
+    shares = Shares()
+    shares.share._rules = rules
+    shares.share.cache._rules = rules
+    shares.fetch("a", 100, 10, 3)
+    shares.acknowledge_range("a", 0, 3, ACCEPT)
+    shares.wait(1000)
+    shares.forget_batches(1)
+    assert shares.share.cache.start_offset == 4
+    shares.persister_answers(ok=False)
+    for _ in range(3):
+        assert shares.share.cache.next_fetch_offset() == next_offset
+        shares.share.log_start_moved(shares.log_start)  # what the answer out of range leads to
