@@ -59,7 +59,7 @@ class Groups:
         self._sizes: dict[str, int] = {}  # topic id -> partitions
         self._racks_changed = False  # replicas moved, or a broker went or came, with clients there
         self._replicas: dict[tuple[str, int], tuple[int, ...]] = {}
-        self._prepared: dict[str, int] = {}  # group -> the last generation that any rebalance ended
+        self._prepared: dict[tuple[str, str], int] = {}  # group, member -> generation it has ended
         self._drifting: dict[str, None] = {}  # hosts
         self._formed: dict[tuple[str, int], int] = {}  # (group, generation) -> when it began
         self._blank = BlankMetadata(cluster.trace)
@@ -151,10 +151,9 @@ class Groups:
             if fact.state == PREPARING and before.state in (STABLE, COMPLETING):
                 self._check_reason(seq, t, fact, before)
         if fact.state == PREPARING:
-            known = self._prepared.get(fact.group, -1)
-            self._prepared[fact.group] = max(known, fact.generation)
-        elif fact.state == "Dead":  # its generations begin anew, if it comes again
-            self._prepared.pop(fact.group, None)
+            for each in fact.member_ids:
+                ended = max(self._prepared.get((fact.group, each), -1), fact.generation)
+                self._prepared[fact.group, each] = ended
         self._tenures[key] = self._next(t, fact, before)
         self._formed.setdefault((fact.group, fact.generation), t)
 
@@ -268,7 +267,8 @@ class Groups:
         matches = told != SAME_SUBSCRIPTION and self._known.by_pattern(fact.group, who)
         if before.loaded and len(request.protocols) > 1:
             return "protocols"  # the log holds the chosen one alone (GroupMetadataValue)
-        if before.loaded and self._prepared.get(fact.group, -1) >= before.generation:
+        ended = self._prepared.get((fact.group, request.member_id), -1)
+        if before.loaded and ended >= before.generation:
             return "forgotten"  # a rebalance of another coordinator, which has not stored its end
         if told != SAME_SUBSCRIPTION or leads:
             if told == OTHER_SUBSCRIPTION:

@@ -214,6 +214,12 @@ def kept(began_ms: int) -> Row:
     return "broker-1", facts.Cleaned(T, P, 0, 1, 0, 1, began_ms, 1000, ())
 
 
+DELETED_BY_ONE: list[Row] = [
+    _group("Empty", 2), _group("Dead", 2), ("broker-2", facts.CoordinatorLoaded(0, 2, True)),
+    _group("Stable", 1, "m1", "m2", reason="loaded", node="broker-2"),
+]  # fmt: skip
+"""A deposed coordinator, which can store nothing, deletes the group; the next one loads it."""
+
 STORIES: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
     # name: what happened before, how it goes on well, how it goes on badly
     "ACKED a leader without what was exposed": (
@@ -747,6 +753,19 @@ STORIES: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
          ("broker-2", _asks("JoinGroup", "m2", 2)[1]),
          _group("PreparingRebalance", 1, "m1", "m2", node="broker-2")],
         [("broker-2", _asks("JoinGroup", "m2", 2)[1]),
+         _group("PreparingRebalance", 1, "m1", "m2", node="broker-2")],
+    ),
+    "needless-rebalance a deposed coordinator has begun another one, and deleted the group": (
+        [OFFSETS, LOADED, _asks("JoinGroup", generation=-1), _asks("JoinGroup", "m2", -1),
+         _group("CompletingRebalance", 1, "m1", "m2"), _group("Stable", 1, "m1", "m2"),
+         ("consumer-2", facts.ConsumerAssigned("billing", "m2", 1, ()))],
+        [_asks("LeaveGroup"), _group("PreparingRebalance", 1, "m2"),
+         _asks("LeaveGroup", "m2"), *DELETED_BY_ONE,
+         ("broker-2", _asks("JoinGroup", "m2", 1)[1]),
+         _group("PreparingRebalance", 1, "m1", "m2", node="broker-2")],
+        [_asks("LeaveGroup", "m2"), _group("PreparingRebalance", 1, "m1"),
+         _asks("LeaveGroup"), *DELETED_BY_ONE,
+         ("broker-2", _asks("JoinGroup", "m2", 1)[1]), ("broker-2", _asks("JoinGroup", "m2", 1)[1]),
          _group("PreparingRebalance", 1, "m1", "m2", node="broker-2")],
     ),
     "needless-rebalance a ZooKeeper broker served without metadata": (

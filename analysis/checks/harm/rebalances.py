@@ -58,12 +58,13 @@ _REJOINED = """
 _TOLD = """
     -- The rows that tell what a group had been through: its states, the assignments that
     -- applications have taken, and those that lack something that the member owned.
-    SELECT run, group, seq, t_us, node, state AS what, CAST(NULL AS STRING) AS member_id, generation
+    SELECT run, group, seq, t_us, node, state AS what, CAST(NULL AS STRING) AS member_id,
+           generation, member_ids
     FROM GroupState
     UNION ALL
-    SELECT run, group, seq, t_us, node, 'taken', member_id, generation FROM ConsumerAssigned
+    SELECT run, group, seq, t_us, node, 'taken', member_id, generation, NULL FROM ConsumerAssigned
     UNION ALL
-    SELECT run, group, seq, t_us, node, 'revokes', member_id, generation
+    SELECT run, group, seq, t_us, node, 'revokes', member_id, generation, NULL
     FROM (SELECT *, last(owned, true) OVER (PARTITION BY run, group, member_id ORDER BY seq) AS had
           FROM (SELECT run, group, seq, t_us, node, member_id, generation, assignment,
                        CAST(NULL AS ARRAY<STRING>) AS owned FROM GroupAssigned
@@ -76,8 +77,9 @@ _CURIOUS = """(any_value(curious) OR any_value(sticky)
         AND max(IF(told.what = 'taken', told.seq, -1)) > any_value(before))"""
 
 _STORIES = f"""
-    -- Without those in which another coordinator had begun a rebalance that was not stored, the
-    -- member had not taken its assignment, or it gave up what the assignment lacks.
+    -- Without those in which another coordinator had begun a rebalance with the member, and had not
+    -- stored its end; the member had not taken its assignment, or it gave up what the assignment
+    -- lacks.
     SELECT rejoins.run, rejoins.group, next_seq, any_value(rejoins.node) AS node,
            any_value(rejoins.state) AS state, any_value(rejoins.generation) AS generation,
            any_value(next_reason) AS next_reason, any_value(asked_for AND leads) AS leads,
@@ -91,8 +93,9 @@ _STORIES = f"""
     GROUP BY rejoins.run, rejoins.group, next_seq
     HAVING NOT any_value(asked_for) OR NOT (
         (any_value(loaded)
-         AND max(IF(told.what = 'PreparingRebalance' AND told.generation >= rejoins.generation,
-                    told.seq, -1)) > max(IF(told.what = 'Dead', told.seq, -1)))
+         AND max(coalesce(told.what = 'PreparingRebalance'
+                          AND told.generation >= rejoins.generation
+                          AND array_contains(told.member_ids, who), false)))
         OR ({_CURIOUS}
             AND (coalesce(max_by(told.generation, IF(told.what = 'taken', told.seq, NULL)), -1)
                  != any_value(rejoins.generation)
