@@ -293,6 +293,15 @@ STORIES: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
         [("controller-1", facts.TopicDeleted(4, "another-id", "orders")),
          ("broker-1", high_watermark(1))],
     ),
+    "ISRDATA a high watermark of a leader that ZooKeeper's controller has removed with the topic": (
+        [*ALIVE, *START, ("broker-3", facts.ZkControllerWrite(2, 1, "/controller_epoch", 1)),
+         ("broker-3", changed(3, (1, 2))), ("broker-1", appended(0, (10,))),
+         ("broker-2", REPLICATED)],
+        [("broker-3", changed(4, (1, 2), leader=-1, epoch=1)),
+         ("broker-2", facts.LogDeleted(T, P, 1)), ("broker-1", high_watermark(1))],
+        [("broker-3", changed(4, (1, 2), leader=-1, epoch=1)), ("broker-1", high_watermark(1)),
+         ("broker-3", changed(5, (1, 2), epoch=2)), ("broker-2", facts.LogDeleted(T, P, 1))],
+    ),
     "ISRDATA a replica that a ZooKeeper controller removes while its leader adds it": (
         [*ALIVE, *START, ("broker-3", facts.ZkControllerWrite(2, 1, "/controller_epoch", 1)),
          ("broker-3", changed(3, (1, 2))), ("broker-1", appended(0, (10,))),

@@ -192,13 +192,16 @@ class Logs:
         """A member of the ISR keeps its log unless its topic is deleted.
 
         A KRaft controller records the deletion before the brokers drop their logs; a ZooKeeper
-        controller records it afterwards, and removes the leader before.
+        controller records it afterwards, and removes the leader before. The former leader goes on
+        until it is told to stop, also when others have dropped their logs.
         """
         state = self._partition(fact.topic_id, fact.partition)
         replica = state.replicas.pop(node, None)
         suspect = replica is not None and replica.suspect
         if state.leader >= 0 and not suspect:
             self._check_isr_member(state, seq, t, node, TracedLog(), "dropped its log in the ISR")
+        elif state.leader < 0 and self.cluster.zookeeper and broker_of(node) in state.isr:
+            self._deleted[fact.topic_id] = None
 
     def _on_topic_deleted(self, _seq: int, _t: int, _node: str, fact: facts.TopicDeleted) -> None:
         self._deleted[fact.topic_id] = None
