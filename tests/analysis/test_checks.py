@@ -100,10 +100,7 @@ def loaded(member: str) -> tuple[str, Any]:
 
 
 MEMBERLESS = ("broker-1", facts.GroupState("g", "Empty", 1, (), "", "no members"))
-LEAVES = (
-    "broker-1",
-    At(300_001.0, facts.MemberRequest("g", "m1", None, "LeaveGroup", -1, (), (), 0, 0)),
-)
+LEAVES = ("broker-1", facts.MemberRequest("g", "m1", None, "LeaveGroup", -1, (), (), 0, 0))
 DELETED_GROUP = ("broker-1", facts.GroupState("g", "Dead", 1, (), "", "deleted"))
 
 BROKERS = [registered(1), registered(2), registered(3)]
