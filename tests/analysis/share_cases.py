@@ -78,6 +78,13 @@ SHARE_CASES: dict[str, tuple[Case, dict[str, int]]] = {
     "share: rejected, and given out again by the next leader": (
         [*BEGUN, moved(1, 1, "ARCHIVED"), told((1,), 3), loaded(0, 2, 2), given(1, 1, 1, **OTHER)],
         AGAIN),
+    "share: accepted by the next leader, and given out by the deposed one": (
+        [*BEGUN, loaded(0, 2, 2), given(0, 2, 1, **OTHER),
+         moved(0, 2, "ACKNOWLEDGED", **OTHER), told((0, 1, 2), 1, 1, 1), pause(30),
+         given(0, 2, 2)], {}),
+    "share: accepted from the deposed leader, and given out by the next one": (
+        [*BEGUN, loaded(0, 2, 2), moved(0, 2, "ACKNOWLEDGED"), told((0, 1, 2), 1, 1, 1),
+         pause(30), given(0, 2, 1, **OTHER)], AGAIN),
     "share: accepted, but the answer was lost": (
         [*BEGUN, moved(0, 2, "ACKNOWLEDGED"), loaded(0, 2, 2), given(0, 2, 1, **OTHER)], {}),
     "share: refused, and given out again": (

@@ -42,7 +42,7 @@ SHARE_DELIVERIES = f"""
     -- Each delivery of a record: who was given it before in this tenure, whether that member still
     -- held it, until when, and the number of this delivery. A release that is rolled back gives
     -- a record back to its holder; the end of a session takes a delivery back.
-    SELECT {_PLACE}, offset, seq, t_us, holder, held_until_us, held, delivery_count,
+    SELECT {_PLACE}, leader_epoch, offset, seq, t_us, holder, held_until_us, held, delivery_count,
            1 + coalesce(deliveries, 0) AS deliveries
     FROM (SELECT *, last_value(holds, true) OVER earlier AS held,
                  last_value(until_us, true) OVER earlier AS held_until_us,
@@ -84,19 +84,25 @@ _LOST = "(SELECT run, inline(losses) FROM runs)"
 
 ACCEPTED_AGAIN = offending(
     # A record was handed out after a member had heard that it is accepted (1) or rejected (3). At
-    # an offset that the partition has lost meanwhile stands another record.
+    # an offset that the partition has lost meanwhile stands another record. A leader that another
+    # one has replaced goes on from its own memory until it hears of that.
     f"""
     SELECT {_PLACE}, offset, min(seq) AS seq, min_by(promise, seq) AS promise,
            any_value(state_id) AS state_id, any_value(state_partition) AS state_partition
     FROM (SELECT *, max(done) OVER (PARTITION BY {_PLACE}, offset ORDER BY seq
                                     ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS promise
-          FROM (SELECT {_PLACE}, offset, seq, CAST(NULL AS BIGINT) AS done FROM share_deliveries
+          FROM (SELECT {_PLACE}, leader_epoch, offset, seq, CAST(NULL AS BIGINT) AS done
+                FROM share_deliveries
                 UNION ALL
-                SELECT {_PLACE}, offset, seq, seq
+                SELECT {_PLACE}, CAST(NULL AS BIGINT), offset, seq, seq
                 FROM ShareAcknowledged
                 LATERAL VIEW inline(arrays_zip(offsets, types)) AS offset, type
                 WHERE error = 'NONE' AND type IN (1, 3))) AS given
     LEFT JOIN share_states USING ({_PLACE})
+    LEFT ANTI JOIN SharePartitionLoaded AS later
+        ON later.run = given.run AND later.group = given.group
+           AND later.topic_id = given.topic_id AND later.partition = given.partition
+           AND later.leader_epoch > given.leader_epoch AND later.seq < given.seq
     LEFT ANTI JOIN (SELECT * FROM ShareGroupState WHERE state = 'Dead') AS died
         ON died.run = given.run AND died.group = given.group
            AND promise < died.seq AND died.seq < given.seq

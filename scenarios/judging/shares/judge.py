@@ -4,7 +4,8 @@ What a leader hands out is judged by its own facts, ShareAcquired and ShareMoved
 was told by ShareAcknowledged. Four promises:
 
 - ``accepted-again``: a leader handed out a record that a member had been told is accepted or
-  rejected. It answers only when that state is persisted, so no later leader may forget it.
+  rejected. It answers only when that state is persisted, so no later leader may forget it. A leader
+  that another one has replaced goes on from its own memory until it hears of that.
 - ``held-twice``: one leader gave a record to a member while another one held it and its lock had
   not expired. Only what the holder does, or its lock, sets a record free.
 - ``over-delivered``: one leader gave a record out more often than group.share.delivery.count.limit
@@ -87,6 +88,7 @@ class _Told:
 
     def __init__(self) -> None:
         self.leader = ""  # the node that has loaded it last
+        self.epoch = -1  # the highest leader epoch in which one has
         self.tenures: dict[tuple[str, int], _Tenure] = {}  # by node and leader epoch
         self.found: dict[str, dict[int, _Found]] = {}  # by anomaly and offset
         self.forget()
@@ -161,6 +163,7 @@ class Shares:
         if told.leader not in ("", node):
             self._note("share-leader-changed", t_us)
         told.leader = node
+        told.epoch = max(told.epoch, fact.leader_epoch)
         if not told.written:
             told.begin = max(told.begin, fact.start_offset)
         told.move_start(seq, fact.start_offset)
@@ -172,8 +175,9 @@ class Shares:
             self._note("share-redelivered", t_us)
         tenure = told.tenures.setdefault((node, fact.leader_epoch), _Tenure())
         key = (fact.topic_id, fact.partition)
+        deposed = fact.leader_epoch < told.epoch
         for offset in range(fact.first_offset, fact.last_offset + 1):
-            done = told.done.get(offset)
+            done = None if deposed else told.done.get(offset)
             if done is not None and not self._was_lost(key, offset, done, seq):
                 again = _Found(seq, "was handed out again", done)
                 _find(told, "accepted-again", offset, again)
