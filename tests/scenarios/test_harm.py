@@ -356,6 +356,13 @@ STORIES: dict[str, tuple[list[Timed], list[Timed], list[Timed]]] = {
         [PRODUCED[0], PRODUCED[1], PRODUCED[3]],
         [paused(6.1, "producer-1"), acked(9, 4.1)], [paused(6.1, "producer-2"), acked(9, 4.1)],
     ),
+    "ACKLATE the leader throttles the producer": (
+        [PRODUCED[0], PRODUCED[1], PRODUCED[3]],
+        [(6.1, "broker-1", facts.Throttled("producer-1", "Produce", 2000)), acked(9, 4.1)],
+        [(4.1, "broker-1", facts.Throttled("producer-1", "Produce", 700)),
+         (6.1, "broker-1", facts.Throttled("producer-2", "Produce", 2000)),
+         (6.1, "broker-2", facts.Throttled("producer-1", "Produce", 2000)), acked(9, 4.1)],
+    ),
     "ACKLATE a retry after the ISR changed": (
         [limit("producer-1", "request.timeout.ms", 30), PRODUCED[0], PRODUCED[1], PRODUCED[3]],
         [(7, "controller-1", changed(9, (1,))), acked(12, 7.1, attempts=2)],

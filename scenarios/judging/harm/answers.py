@@ -11,7 +11,9 @@ that it did not come and the producer tried again: the second answer tells of th
 the high watermark took request.timeout.ms, the answer may fall between two attempts of a producer
 that had given up waiting: then its backoffs come on top (reconnect.backoff.max.ms and
 retry.backoff.max.ms, a second each, and one for metadata). A retry may also be refused while the
-ISR is too small, so retries are not judged once the partition has changed.
+ISR is too small, so retries are not judged once the partition has changed. A leader that throttles
+the producer reads nothing from its connection for the throttle time (KIP-219,
+ClientQuotaManager.throttle), so requests wait there unread, and time out.
 
 Judged is what the newest leader has appended: the record at the offset must be the producer's. A
 deposed leader that has not heard of its successor answers acks=1 for an offset of its own log.
@@ -45,9 +47,19 @@ class LateAnswers:
         self._logs = logs
         self._disturbances = disturbances
         self._changed_us: dict[PartitionKey, int] = {}
+        self._throttled: dict[tuple[str, str], list[tuple[int, int]]] = {}  # client, broker: when
         cluster.trace.subscribe(facts.Acked, self._on_acked)
         cluster.trace.subscribe(facts.SendFailed, self._on_failed)
         cluster.trace.subscribe(facts.PartitionChanged, self._on_changed)
+        cluster.trace.subscribe(facts.Throttled, self._on_throttled)
+
+    def _on_throttled(self, _seq: int, t: int, node: str, fact: facts.Throttled) -> None:
+        times = self._throttled.setdefault((fact.client_id, node), [])
+        times.append((t, t + fact.throttle_ms * 1000))
+
+    def _was_throttled(self, client: str, broker: str, first: int, last: int) -> bool:
+        times = self._throttled.get((client, broker), ())
+        return any(begin <= last and end >= first for begin, end in times)
 
     def _on_changed(self, _seq: int, t: int, _node: str, fact: facts.PartitionChanged) -> None:
         self._changed_us[fact.topic_id, fact.partition] = t
@@ -98,7 +110,10 @@ class LateAnswers:
             if patience is None or committed + BOUND_US - appended >= patience - BOUND_US:
                 bound += RETRY_US
         due = committed + bound
-        if t <= due or self._disturbances.struck((node, leader.node), t - fact.latency_us, due):
+        created = t - fact.latency_us
+        if t <= due or self._disturbances.struck((node, leader.node), created, due):
+            return
+        if self._was_throttled(node, leader.node, created, due):
             return
         if producer_id is None or t > bound + self._others_passed(
             leader.node, producer_id, appended, until, t

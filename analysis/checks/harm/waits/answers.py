@@ -113,6 +113,10 @@ LATE_ANSWERS = offending(
     LEFT ANTI JOIN disturbances ON due.run = disturbances.run
         AND (host = due.node OR host = batch.leader)
         AND begin_us <= committed_us + bound_us AND end_us >= due.t_us - latency_us
+    LEFT ANTI JOIN Throttled AS throttled ON due.run = throttled.run
+        AND throttled.client_id = due.node AND throttled.node = batch.leader
+        AND throttled.t_us <= committed_us + bound_us
+        AND throttled.t_us + throttled.throttle_ms * 1000 >= due.t_us - latency_us
     LEFT ANTI JOIN passed_batches AS other ON due.waits AND due.run = other.run
         AND batch.leader = other.node AND batch.producer_id = other.producer_id
         AND other.seq < due.seq AND other.t_us <= until_us
