@@ -283,6 +283,16 @@ STORIES: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
         [("controller-1", changed(4, (1,))),
          ("controller-1", changed(5, (2,), leader=2, epoch=1))],
     ),
+    "ISRDATA a member whose disk is replaced is elected out of the ELR after it has registered": (
+        [*ALIVE, *START, ("controller-1", changed(3, (1, 2))), *EXPOSED[2:3],
+         ("broker-2", REPLICATED), ("broker-1", high_watermark(1)),
+         ("broker-2", facts.DiskReplaced()),
+         ("controller-1", replace(changed(4, (1,)), elr=(2,)))],
+        [("controller-1", changed(5, (2,), leader=2, epoch=1))],
+        [("controller-1", registration(5, 2, "registered", True)),
+         ("controller-1", registration(6, 2)),
+         ("controller-1", changed(7, (2,), leader=2, epoch=1))],
+    ),
     "ISRDATA a member whose log is deleted": (
         [*ALIVE, *START, ("controller-1", changed(3, (1, 2))), ("broker-1", appended(0, (10,))),
          ("broker-2", REPLICATED), ("broker-1", high_watermark(1))],

@@ -418,8 +418,8 @@ class Logs:
         if fact.partition_epoch > state.partition_epoch:
             for node, replica in state.replicas.items():
                 lost = replica.suspect or replica.joining
-                eligible = broker_of(node) in (*fact.isr, *fact.elr)
-                replica.suspect, replica.joining = lost and eligible, False
+                replica.suspect = lost and broker_of(node) in fact.isr
+                replica.joining = lost and broker_of(node) in fact.elr
         self._set_isr(state, isr)
         state.leader = fact.leader
         state.leader_epoch = fact.leader_epoch

@@ -71,7 +71,7 @@ class TracedLog:
         self.hashes: list[int] = []
         self.log: Any = None
         self.suspect = False  # it lost data while in the ISR, and has not left the ISR since
-        self.joining = False  # it lost data while caught up: a proposal to add it may be in flight
+        self.joining = False  # it lost data while caught up, and may join until it registers again
         # What a leader exposed that had forgotten its expansion: the mark before and its prefix
         # hash, then the last one.
         self.unawaited: tuple[int, int, int] | None = None
