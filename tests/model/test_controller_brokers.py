@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 from kafkasim.model.controller.kraft.rules import ControllerRules
 from kafkasim.model.errors import Errors
 from kafkasim.model.facts import BrokerRegistration, ControllerActive, PartitionChanged
@@ -164,6 +166,13 @@ def test_a_new_incarnation_first_leaves_isr_and_leadership() -> None:  # B84
         ("unfenced", h.facts_of(BrokerRegistration)[2].broker_epoch),
         ("registered", epoch),
     ]
+
+
+def test_a_broker_that_was_unregistered_restarts_uncleanly() -> None:
+    request = registration(1, "new")
+    assert ControllerRules().is_unclean_restart(None, request)
+    known = SimpleNamespace(epoch=request.previous_broker_epoch)
+    assert not ControllerRules().is_unclean_restart(known, request)
 
 
 def test_b84_variant_keeps_leadership_over_a_registration() -> None:

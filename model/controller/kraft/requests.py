@@ -118,10 +118,10 @@ class Managers:
             return ControllerResult([], BrokerRegistrationResponse(error, -1))
         previous = image.brokers.get(request.broker_id)
         records: list[Any] = []
-        if previous is not None and previous.incarnation_id != request.incarnation_id:
+        if previous is None or previous.incarnation_id != request.incarnation_id:
             if self.rules.fences_previous_incarnation(previous):
                 unclean = self.rules.is_unclean_restart(previous, request)
-                records += self.replication.leave(previous.id, "registered", unclean)
+                records += self.replication.leave(request.broker_id, "registered", unclean)
         record = cluster.registration(request)
 
         def replayed() -> BrokerRegistrationResponse:

@@ -140,20 +140,23 @@ class ControllerRules:
 
     # Registration and heartbeats (ClusterControlManager, BrokerHeartbeatManager).
 
-    def fences_previous_incarnation(self, previous: BrokerImage) -> bool:
+    def fences_previous_incarnation(self, previous: BrokerImage | None) -> bool:
         """Return whether a new incarnation's registration first fences the previous incarnation.
 
         True takes the previous one out of ISRs and leaderships (KAFKA.md, 0.1 e; KAFKA-18106, B84).
         """
         return True
 
-    def is_unclean_restart(self, previous: BrokerImage, request: BrokerRegistrationRequest) -> bool:
+    def is_unclean_restart(
+        self, previous: BrokerImage | None, request: BrokerRegistrationRequest
+    ) -> bool:
         """Return whether the previous incarnation stopped uncleanly.
 
-        True if the broker epoch in the clean shutdown file is not the registered one (KAFKA-18635).
+        True if the broker epoch in the clean shutdown file is not the registered one (KAFKA-18635),
+        and if it was unregistered meanwhile (ClusterControlManager.registerBroker).
         With ELR it then leaves ISR and ELR, as it may lack what it had not flushed (KIP-966, B19).
         """
-        return request.previous_broker_epoch != previous.epoch
+        return previous is None or request.previous_broker_epoch != previous.epoch
 
     def tracks_fenced_brokers(self) -> bool:
         """Return whether a fenced broker has a session too (BrokerHeartbeatTracker, since 4.0).
