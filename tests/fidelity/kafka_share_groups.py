@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 from tests.fidelity.conversations import share_groups, share_records
+from tests.fidelity.conversations.holding import ask_kafka, hold
 from tests.fidelity.conversations.talk import Talk
-from tests.fidelity.real_kafka import running
-from tests.fidelity.real_zookeeper import cluster_of
 from tests.fidelity.sides import SETTINGS as COMMON
-from tests.fidelity.sides import RealSide, Side
+from tests.fidelity.sides import Side
 
 HERE = Path(__file__).parent
 VERSIONS = ("4.1.0",)
@@ -33,20 +31,12 @@ CONVERSATIONS: dict[str, Callable[[Talk], None]] = {
 
 def ask(version: str) -> list[str]:
     """Return the answers of a cluster of a version."""
-    with tempfile.TemporaryDirectory(prefix="kafkasim-fidelity-") as scratch:
-        cluster = cluster_of(version, Path(scratch), SETTINGS)
-        with running(cluster):
-            return answers(RealSide(cluster))
+    return ask_kafka(version, CONVERSATIONS, SETTINGS)
 
 
 def answers(side: Side) -> list[str]:
     """Run every conversation on one side; return a line per answer."""
-    lines: list[str] = []
-    for name, conversation in CONVERSATIONS.items():
-        talk = Talk(side, name)
-        conversation(talk)
-        lines += talk.lines
-    return lines
+    return hold(side, CONVERSATIONS)
 
 
 def committed(version: str) -> list[str]:
