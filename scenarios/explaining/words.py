@@ -240,8 +240,10 @@ class Words:
         ), "1.6"
 
     def _isr_update_failed(self, row: Row) -> Said:
-        why = reasons.refused(row["error"])
-        return f"an ISR change of {self._place(row)} by {row['node']} is refused: {why}", "1.6"
+        zookeeper = self.facts.zookeeper
+        why = reasons.refused(row["error"], zookeeper)
+        did = "is not sent" if reasons.unsent(row["error"], zookeeper) else "is refused"
+        return f"an ISR change of {self._place(row)} by {row['node']} {did}: {why}", "1.6"
 
     def _broker_registration(self, row: Row) -> Said:
         rule = "2.1" if self.facts.zookeeper else "2.3"

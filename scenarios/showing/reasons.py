@@ -39,6 +39,9 @@ REFUSED = {
 }
 """Why an ISR change was refused, by the error."""
 
+NOT_SENT = "an earlier one of the partition is under way (OPERATION_NOT_ATTEMPTED)"
+"""In KRaft mode it is the leader's own queue that answers so (AlterPartitionManager.submit)."""
+
 
 def left_isr(reason: str, zookeeper: bool) -> str:
     """Return why brokers left the ISR."""
@@ -54,8 +57,15 @@ def elected(reason: str, zookeeper: bool, new: int, old: int) -> str:
     return why.format(old=f"broker-{old}", new=f"broker-{new}")
 
 
-def refused(error: str) -> str:
-    """Return why an ISR change was refused."""
+def unsent(error: str, zookeeper: bool) -> bool:
+    """Return whether the leader has not asked anybody for the ISR change that failed."""
+    return error == "OPERATION_NOT_ATTEMPTED" and not zookeeper
+
+
+def refused(error: str, zookeeper: bool) -> str:
+    """Return why an ISR change was refused, or not sent."""
+    if unsent(error, zookeeper):
+        return NOT_SENT
     return f"{REFUSED[error]} ({error})" if error in REFUSED else error
 
 

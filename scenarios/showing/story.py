@@ -355,9 +355,13 @@ class Story:
         self._tell(row, f"{text}: {records(cut)} cut, {how_many}")
 
     def _on_isr_failed(self, row: Row) -> None:
-        whom = "ZooKeeper" if row["error"] == "OPERATION_NOT_ATTEMPTED" else "the controller"
-        why = reasons.refused(row["error"])
-        self._gather(row, f"{whom} refuses an ISR change by {row['node']} for {{}}: {why}")
+        why = reasons.refused(row["error"], self._zookeeper)
+        if reasons.unsent(row["error"], self._zookeeper):
+            did = f"{row['node']} does not send an ISR change"
+        else:
+            whom = "ZooKeeper" if row["error"] == "OPERATION_NOT_ATTEMPTED" else "the controller"
+            did = f"{whom} refuses an ISR change by {row['node']}"
+        self._gather(row, f"{did} for {{}}: {why}")
 
     def _on_loaded(self, row: Row) -> None:
         if not row["clean"] and row["t_us"] > self.ready_us:

@@ -214,3 +214,16 @@ def test_records_that_producers_gave_up_are_counted_in_one_line() -> None:
             " may have been appended"
         )
     ]
+
+
+@pytest.mark.parametrize(
+    ("mode", "error", "said"),
+    [
+        ("kraft", "OPERATION_NOT_ATTEMPTED", "broker-1 does not send an ISR change for orders-0"),
+        ("kraft", "INELIGIBLE_REPLICA", "the controller refuses an ISR change by broker-1"),
+        ("zookeeper", "OPERATION_NOT_ATTEMPTED", "ZooKeeper refuses an ISR change by broker-1"),
+    ],
+)
+def test_who_refuses_an_isr_change_depends_on_the_mode(mode: str, error: str, said: str) -> None:
+    failed = facts.IsrUpdateFailed("T", 0, 0, error)
+    assert any(said in line for line in told(*CREATED, (2.0, "broker-1", failed), mode=mode))
