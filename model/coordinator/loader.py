@@ -2,7 +2,8 @@
 
 One thread loads one partition after the other. It reads offsets.load.buffer.size bytes at a time
 from the disk, replays their batches, and goes on until the log end. Meanwhile clients are answered
-COORDINATOR_LOAD_IN_PROGRESS. A partition whose log is empty is loaded at once.
+COORDINATOR_LOAD_IN_PROGRESS. A partition whose log is empty is loaded at once. A load that fails is
+not tried again before the next election (CoordinatorRuntime, CoordinatorState.FAILED).
 """
 
 from __future__ import annotations
@@ -17,9 +18,19 @@ from kafkasim.model.coordinator.runtime import CoordinatorRuntime
 from kafkasim.model.effects import Read
 from kafkasim.model.records import Record, RecordBatch
 
+CORRUPT = "a batch is corrupt"
+
+
+class ReplayFailed(Exception):
+    """A record does not fit what the records before it have made (IllegalStateException).
+
+    A log that any coordinator has written has no such record. A replica can have one that was away
+    for longer than delete.retention.ms: it still has a value, and the tombstone is gone.
+    """
+
 
 class Shard(Protocol):
-    """The state that follows from the records of one partition."""
+    """The state that follows from the records of one partition. Both ways raise ReplayFailed."""
 
     context: CoordinatorContext
 
@@ -38,8 +49,8 @@ class CoordinatorLoader(Generic[S]):
     """Loads shards in the order in which they were asked for.
 
     ``buffer_size`` is in bytes. ``is_wanted(shard)`` says whether this broker still owns it; if
-    not, its load stops. ``on_end(shard, loaded, now)`` is called for each other shard; ``loaded``
-    is False if a batch is corrupt.
+    not, its load stops. ``on_end(shard, failure, now)`` is called for each other shard; ``failure``
+    is "", or says that a batch is corrupt or that a record does not fit.
     """
 
     def __init__(
@@ -48,7 +59,7 @@ class CoordinatorLoader(Generic[S]):
         buffer_size: int,
         load_continues: LoadContinues,
         is_wanted: Callable[[S], bool],
-        on_end: Callable[[S, bool, int], None],
+        on_end: Callable[[S, str, int], None],
     ) -> None:
         self._runtime = runtime
         self._buffer_size = buffer_size
@@ -82,25 +93,35 @@ class CoordinatorLoader(Generic[S]):
             size = sum([batch.size for batch in batches])
             self._runtime.out.append(Read(size, partial(self._replay, shard, batches)))
         else:
-            self._on_end(shard, True, now)
+            self._on_end(shard, "", now)
 
     def _replay(self, shard: S, batches: tuple[RecordBatch, ...], _: None, now: int) -> None:
         if not self._is_wanted(shard):
             self._next(now)
             return
-        context, now_ms = shard.context, self._runtime.wall_ms(now)
-        for batch in batches:
-            if type(batch) is not RecordBatch:
-                self._on_end(shard, False, now)
-                self._next(now)
-                return
-            context.last_written = batch.base_offset  # up to where the state reflects the log
-            if batch.transactional:
-                shard.replay_transactional(batch, now_ms)
-            elif not batch.control:
-                for record in batch.records:
-                    shard.replay(record, batch.next_offset, now_ms)
-            context.last_written = batch.next_offset
-        self._read(shard, context.last_written, now)
+        failure = self._replayed(shard, batches, self._runtime.wall_ms(now))
+        if failure:
+            self._on_end(shard, failure, now)
+            self._next(now)
+            return
+        self._read(shard, shard.context.last_written, now)
         if not self._busy:
             self._next(now)
+
+    def _replayed(self, shard: S, batches: tuple[RecordBatch, ...], now_ms: int) -> str:
+        """Apply batches; return why the partition cannot be loaded, or ""."""
+        context = shard.context
+        for batch in batches:
+            if type(batch) is not RecordBatch:
+                return CORRUPT
+            context.last_written = batch.base_offset  # up to where the state reflects the log
+            try:
+                if batch.transactional:
+                    shard.replay_transactional(batch, now_ms)
+                elif not batch.control:
+                    for record in batch.records:
+                        shard.replay(record, batch.next_offset, now_ms)
+            except ReplayFailed as failure:
+                return str(failure)
+            context.last_written = batch.next_offset
+        return ""

@@ -19,7 +19,7 @@ from kafkasim.model.coordinator.loader import CoordinatorLoader, LoadContinues, 
 from kafkasim.model.coordinator.runtime import CoordinatorRuntime
 from kafkasim.model.effects import Post
 from kafkasim.model.errors import Errors
-from kafkasim.model.facts import CoordinatorLoaded
+from kafkasim.model.facts import CoordinatorLoaded, CoordinatorLoadFailed
 from kafkasim.model.records import TopicPartition
 
 
@@ -49,7 +49,7 @@ class OwnedShards(Generic[S]):
         self._on_loaded = on_loaded
         self._on_unloaded = on_unloaded
         self._loader = CoordinatorLoader(
-            runtime, load_buffer_size, load_continues, self._owns, self._on_load_continues
+            runtime, load_buffer_size, load_continues, self._owns, self._on_load_end
         )
 
     def active(self) -> list[S]:
@@ -104,11 +104,13 @@ class OwnedShards(Generic[S]):
     def _owns(self, shard: S) -> bool:
         return self.by_partition.get(shard.context.partition) is shard
 
-    def _on_load_continues(self, shard: S, loaded: bool, now: int) -> None:
+    def _on_load_end(self, shard: S, failure: str, now: int) -> None:
+        """Serve the partition; after a failure nobody does until the next election."""
         context = shard.context
-        if not loaded:
-            # A corrupt batch: no broker serves this partition until the next election.
+        if failure:
             del self.by_partition[context.partition]
+            where = (self.topic, context.partition, context.epoch, context.last_written)
+            self.runtime.out.append(CoordinatorLoadFailed(*where, failure))
             return
         log = self.runtime.log
         context.last_committed = min(log.high_watermark(context.tp), context.last_written)

@@ -57,6 +57,7 @@ from kafkasim.model.facts.clients import (
 )
 from kafkasim.model.facts.groups import (
     CoordinatorLoaded,
+    CoordinatorLoadFailed,
     GroupAssigned,
     GroupConverted,
     GroupState,
@@ -256,6 +257,7 @@ __all__ = [
     "ConsumerRevoked",
     "ControlRequest",
     "ControllerActive",
+    "CoordinatorLoadFailed",
     "CoordinatorLoaded",
     "DiskReplaced",
     "ExpansionForgotten",

@@ -15,6 +15,17 @@ class CoordinatorLoaded:
 
 
 @value
+class CoordinatorLoadFailed:
+    """A coordinator could not load its partition; it serves nobody until the next election."""
+
+    topic: str  # __consumer_offsets, __transaction_state or __share_group_state
+    partition: int
+    leader_epoch: int
+    offset: int  # the base offset of the batch that is corrupt or does not fit
+    reason: str
+
+
+@value
 class ShareGroupState:
     """A share group changed its epoch or its members, in the coordinator's view (KIP-932)."""
 

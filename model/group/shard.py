@@ -9,6 +9,7 @@ record is written at the end of a rebalance; a consumer group is what its record
 from __future__ import annotations
 
 from kafkasim.model.coordinator.context import CoordinatorContext
+from kafkasim.model.coordinator.loader import ReplayFailed
 from kafkasim.model.group.classic.group import ClassicGroup
 from kafkasim.model.group.modern.log.records import CONSUMER_GROUP_KEYS
 from kafkasim.model.group.modern.log.replay import replay
@@ -251,14 +252,16 @@ class GroupShard:
 
     def _create(self, group_id: str) -> ConsumerGroup:
         """Make a consumer group; the group of a simple consumer, which has no record, gives way."""
-        simple = self.groups.pop(group_id, None)
-        assert simple is None or simple.protocol_type is None, (group_id, simple)
+        simple = self.groups.get(group_id)
+        if group_id in self.share_groups or not (simple is None or simple.protocol_type is None):
+            raise ReplayFailed(f"{group_id} is not a consumer group")
+        self.groups.pop(group_id, None)
         group = self.consumer_groups[group_id] = ConsumerGroup(group_id, self._rules)
         return group
 
     def _create_share_group(self, group_id: str) -> ShareGroup:
-        """Make a share group; the group of a simple consumer, which has no record, gives way."""
-        self.groups.pop(group_id, None)
-        assert group_id not in self.consumer_groups, group_id
+        """Make a share group (getOrMaybeCreatePersistedShareGroup)."""
+        if group_id in self.groups or group_id in self.consumer_groups:
+            raise ReplayFailed(f"{group_id} is not a share group")
         group = self.share_groups[group_id] = ShareGroup(group_id)
         return group

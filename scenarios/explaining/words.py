@@ -328,6 +328,11 @@ class Words:
             f" epoch {row['leader_epoch']})"
         ), "3.1"
 
+    def _coordinator_load_failed(self, row: Row) -> Said:
+        place = f"{row['topic']}-{row['partition']}"
+        why = f"at offset {row['offset']} {row['reason']}"
+        return f"{row['node']} cannot load {place}, which has no coordinator now: {why}", "3.4"
+
     def _group_state(self, row: Row) -> Said:
         reason = f": {_member(row['reason']).rstrip(': ')}" if row["reason"] else ""
         return (

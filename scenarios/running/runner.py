@@ -46,6 +46,7 @@ from kafkasim.scenarios.judging.transactions.liveness.controllers.lost_voters im
 from kafkasim.scenarios.judging.transactions.liveness.controllers.registrations import Registrations
 from kafkasim.scenarios.judging.transactions.liveness.forgotten_sequences import ForgottenSequences
 from kafkasim.scenarios.judging.transactions.liveness.groups.downgrade import Downgrades
+from kafkasim.scenarios.judging.transactions.liveness.groups.failed_loads import FailedLoads
 from kafkasim.scenarios.judging.transactions.liveness.groups.static_leader import StaticLeaders
 from kafkasim.scenarios.judging.transactions.liveness.groups.static_owner import StaticOwners
 from kafkasim.scenarios.judging.transactions.liveness.groups.unwatched import UnwatchedMembers
@@ -288,6 +289,7 @@ class ScenarioRun:
             StaticLeaders(self.trace, self._tells_static_leader),
             StaticOwners(self.trace),
             Downgrades(self.trace),
+            FailedLoads(self.trace, group_key, clients.members),
             UnwatchedMembers(self.trace, group_key, limits.commit_timeout_us),
             ForgottenSequences(self.trace, limits.producer_us, self.progress.positions),
             LostVoters(self.trace, self.cluster.hosts, registrations),

@@ -81,10 +81,10 @@ class Story:
             "IsrUpdateFailed": self._on_isr_failed,
             "LogLoaded": self._on_loaded,
             "LogDirOffline": self._on_log_dir_offline,
-            "CoordinatorLoaded": self._on_coordinator,
+            **dict.fromkeys(("CoordinatorLoaded", "TransactionsLoaded"), self._on_coordinator),
+            "CoordinatorLoadFailed": self._on_load_failed,
             "GroupState": self._on_group,
             "GroupConverted": self._on_converted,
-            "TransactionsLoaded": self._on_transactions_loaded,
             **dict.fromkeys(("TransactionState", "TransactionEnded"), self._on_transaction),
             "RebalanceAttempt": lambda row: self._tell(row, reasons.attempt(row)),
             "SendFailed": self._on_send_failed,
@@ -375,14 +375,18 @@ class Story:
     # Groups and producers.
 
     def _on_coordinator(self, row: Row) -> None:
+        topic, of = {
+            "CoordinatorLoaded": ("__consumer_offsets", "group"),
+            "TransactionsLoaded": ("__transaction_state", "transaction"),
+        }[row["kind"]]
         if row["t_us"] > self.ready_us and row["loaded"]:
-            named = {**row, "topic_id": "__consumer_offsets"}
-            self._gather(named, f"{row['node']} is now group coordinator for {{}}")
+            named = {**row, "topic_id": topic}
+            self._gather(named, f"{row['node']} is now {of} coordinator for {{}}")
 
-    def _on_transactions_loaded(self, row: Row) -> None:
-        if row["t_us"] > self.ready_us and row["loaded"]:
-            named = {**row, "topic_id": "__transaction_state"}
-            self._gather(named, f"{row['node']} is now transaction coordinator for {{}}")
+    def _on_load_failed(self, row: Row) -> None:
+        place = f"{row['topic']}-{row['partition']}"
+        why = f"at offset {row['offset']} {row['reason']}"
+        self._tell(row, f"{row['node']} cannot load {place}, which has no coordinator now: {why}")
 
     def _on_transaction(self, row: Row) -> None:
         if text := reasons.transaction(row):

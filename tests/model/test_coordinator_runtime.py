@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from kafkasim.model.coordinator.context import CoordinatorContext
+from kafkasim.model.coordinator.loader import ReplayFailed
 from kafkasim.model.coordinator.log import MemoryCoordinatorLog
 from kafkasim.model.coordinator.runtime import CoordinatorRuntime
 from kafkasim.model.coordinator.shards import OwnedShards
 from kafkasim.model.effects import Post, Process, Read
 from kafkasim.model.errors import Errors
-from kafkasim.model.facts import CoordinatorLoaded
+from kafkasim.model.facts import CoordinatorLoaded, CoordinatorLoadFailed
 from kafkasim.model.group.rules import GroupRules
 from kafkasim.model.records import Record, TopicPartition, batch_of
 from kafkasim.model.storage.files import MemoryFiles
@@ -32,6 +33,8 @@ class Remembered:
         self.replayed: list[tuple[Any, int]] = []
 
     def replay(self, record: Record, end_offset: int, now_ms: int) -> None:
+        if record.key == "misfit":
+            raise ReplayFailed("it does not fit")
         self.replayed.append((record.key, end_offset))
 
 
@@ -113,6 +116,26 @@ def test_a_shard_is_active_once_the_whole_log_is_replayed(machine: Machine) -> N
     assert shard.replayed == [("a", 2), ("b", 2), ("c", 3)]
     assert (shard.context.last_written, shard.context.last_committed) == (3, 2)
     assert machine.told == [("loaded", TP, 0)]
+
+
+def test_a_record_that_does_not_fit_leaves_the_partition_without_a_coordinator(
+    machine: Machine,
+) -> None:
+    """The next election loads it again."""
+    machine.log.append(TP, batch_of((record("a"),)), 0)
+    machine.log.append(TP, batch_of((record("misfit"), record("b"))), 0)
+    machine.owned.on_elected(TP.partition, 4, 0)
+    machine.run(0)
+    machine.read(0)
+
+    failed = CoordinatorLoadFailed(TOPIC, 3, 4, 1, "it does not fit")
+    assert machine.read(0) == [failed]
+    assert machine.owned.by_partition == {}
+    assert machine.told == []
+    machine.owned.on_elected(TP.partition, 5, 0)
+    machine.run(0)
+    machine.read(0)
+    assert machine.read(0) == [CoordinatorLoadFailed(TOPIC, 3, 5, 1, "it does not fit")]
 
 
 def test_a_log_is_read_in_pieces_of_the_load_buffer(machine: Machine) -> None:

@@ -227,3 +227,13 @@ def test_records_that_producers_gave_up_are_counted_in_one_line() -> None:
 def test_who_refuses_an_isr_change_depends_on_the_mode(mode: str, error: str, said: str) -> None:
     failed = facts.IsrUpdateFailed("T", 0, 0, error)
     assert any(said in line for line in told(*CREATED, (2.0, "broker-1", failed), mode=mode))
+
+
+def test_a_coordinator_that_cannot_load_says_what_does_not_fit() -> None:
+    reason = "billing is not a consumer group"
+    failed = facts.CoordinatorLoadFailed("__consumer_offsets", 3, 2, 44, reason)
+    (line,) = told((1.5, "broker-3", failed))
+    assert line == (
+        "+1.500s  broker-3 cannot load __consumer_offsets-3, which has no coordinator now:"
+        f" at offset 44 {reason}"
+    )

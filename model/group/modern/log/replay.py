@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from kafkasim.model.coordinator.loader import ReplayFailed
 from kafkasim.model.group.modern.log.records import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
@@ -41,9 +42,8 @@ def replay(
         group = create(key.group)
     kind = type(key)
     if kind is ConsumerGroupMetadataKey and found is None:
-        assert not group.members, (group.group_id, group.members)
-        assert not group.target, (group.group_id, group.target)
-        assert group.target_epoch == -1, (group.group_id, group.target_epoch)
+        if group.members or group.target or group.target_epoch != -1:
+            raise ReplayFailed(f"{group.group_id} has members or a target, and is deleted")
         del groups[group.group_id]
     else:
         _REPLAYS[kind](group, key, found)
@@ -66,7 +66,8 @@ def _regex(group: ConsumerGroup, key: ConsumerGroupRegularExpressionKey, found: 
 def _target_epoch(
     group: ConsumerGroup, _key: ConsumerGroupTargetAssignmentMetadataKey, found: Any
 ) -> None:
-    assert found is not None or not group.target, (group.group_id, group.target)
+    if found is None and group.target:
+        raise ReplayFailed(f"{group.group_id} has targets of members, and its epoch is deleted")
     group.target_epoch = -1 if found is None else found.assignment_epoch
 
 
@@ -85,8 +86,8 @@ def _member(
     member = group.members.get(key.member_id)
     if found is None:
         if member is not None:
-            assert member.member_epoch == LEAVE_GROUP_MEMBER_EPOCH, member
-            assert key.member_id not in group.target, (group.group_id, member)
+            if member.member_epoch != LEAVE_GROUP_MEMBER_EPOCH or key.member_id in group.target:
+                raise ReplayFailed(f"{key.member_id} has an assignment, and is deleted")
             group.remove_member(key.member_id)
         return
     group.update_member(

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from kafkasim.model.coordinator.loader import ReplayFailed
 from kafkasim.model.group.modern.state.assignment import EMPTY
 from kafkasim.model.group.share.log.records import (
     ShareGroupCurrentMemberAssignmentKey,
@@ -48,9 +49,8 @@ def replay_share_group(
         group = create(key.group)
     kind = type(key)
     if kind is ShareGroupMetadataKey and found is None:
-        assert not group.members, (group.group_id, group.members)
-        assert not group.target, (group.group_id, group.target)
-        assert group.target_epoch == -1, (group.group_id, group.target_epoch)
+        if group.members or group.target or group.target_epoch != -1:
+            raise ReplayFailed(f"{group.group_id} has members or a target, and is deleted")
         del groups[group.group_id]
     elif kind is ShareGroupStatePartitionMetadataKey:
         group.state_partitions = None if found is None else _state_partitions(found, now_ms)
@@ -74,7 +74,8 @@ def _epoch(group: ShareGroup, _key: Any, found: Any) -> None:
 
 
 def _target_epoch(group: ShareGroup, _key: Any, found: Any) -> None:
-    assert found is not None or not group.target, (group.group_id, group.target)
+    if found is None and group.target:
+        raise ReplayFailed(f"{group.group_id} has targets of members, and its epoch is deleted")
     group.target_epoch = -1 if found is None else found.assignment_epoch
 
 
@@ -89,8 +90,8 @@ def _member(group: ShareGroup, key: ShareGroupMemberMetadataKey, found: Any) -> 
     member = group.members.get(key.member_id)
     if found is None:
         if member is not None:
-            assert member.member_epoch == LEAVE_GROUP_MEMBER_EPOCH, member
-            assert key.member_id not in group.target, (group.group_id, member)
+            if member.member_epoch != LEAVE_GROUP_MEMBER_EPOCH or key.member_id in group.target:
+                raise ReplayFailed(f"{key.member_id} has an assignment, and is deleted")
             del group.members[key.member_id]
         return
     group.members[key.member_id] = replace(
