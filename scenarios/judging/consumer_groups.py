@@ -5,7 +5,10 @@ What holds instead, in the committed view of the coordinator:
 
     EXCL                 a partition has one owner at a time, whatever the member epochs
     needless-rebalance   the group epoch rises, and nobody joined, left or subscribed otherwise,
-                         and no topic of the group has changed
+                         and no topic of the group has changed since it took its last epoch. That
+                         epoch may be another coordinator's: the log holds it with what the topics
+                         were then, and whoever loads it looks them up anew (GroupMetadataManager
+                         .consumerGroupHeartbeat, ModernGroup.hasMetadataExpired)
     needless-eviction    a member is gone without leaving, silence, or a revocation that is overdue;
                          a classic member also if its JoinGroup is not answered, or no SyncGroup
                          follows, within its rebalance timeout (GroupMetadataManager
@@ -13,17 +16,17 @@ What holds instead, in the committed view of the coordinator:
                          committed, and begins the other; a Heartbeat renews neither). The first
                          timer runs since a Heartbeat was told that the group has another epoch
                          (classicGroupHeartbeatToConsumerGroup);
-                         harm/truth/removals.py has the one reason to go twice
+                         harm/truth/consumer_groups/removals.py has the one reason to go twice
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 
 from kafkasim.model import facts
+from kafkasim.scenarios.judging.harm.truth.consumer_groups.removals import Removals
+from kafkasim.scenarios.judging.harm.truth.consumer_groups.topic_changes import TopicChanges
 from kafkasim.scenarios.judging.harm.truth.given_ids import GivenIds
-from kafkasim.scenarios.judging.harm.truth.removals import Removals
 from kafkasim.scenarios.judging.harm.truth.standstills import Standstills
 from kafkasim.scenarios.judging.invariants.traced import TracedCluster
 from kafkasim.scenarios.judging.source import BrokerLimits
@@ -41,6 +44,9 @@ JOIN, LEAVE = 0, -1
 
 REVERTED = "reverted"
 """Why a group is what it was: the batch with its change could not be appended."""
+
+RESUMED = ("loaded", REVERTED)
+"""Why a group is what it had been before."""
 
 METADATA_LAG_US = 30_000_000
 """How old a coordinator's metadata may be; one that lags for longer is fenced and resigns."""
@@ -61,7 +67,7 @@ class _View:
     """One group in the hands of one coordinator, from loading to resignation."""
 
     epoch: int
-    since_us: int  # when it took this epoch
+    since_us: int  # when the group took this epoch, at this coordinator or another one
     members: tuple[str, ...]
     unstable_us: int | None  # since when some member is not at its target; None: none is
     unrest_us: int  # since when one was, when that was so last
@@ -88,8 +94,9 @@ class ConsumerGroups:
         self._classic: dict[tuple[str, str], facts.GroupState] = {}  # the last state as classic
         self._members: dict[tuple[str, str], _Member] = {}
         self._views: dict[tuple[str, str], _View] = {}  # by node and group
-        self._changed: dict[str, int] = {}  # topic -> when it was last created, grown or deleted
-        self._sizes: dict[str, int] = {}  # topic id -> partitions
+        # (Group, epoch) -> when the coordinator of the time took it, when that was so last.
+        self._taken: dict[tuple[str, int], int] = {}
+        self._told: dict[str, int] = {}  # group -> when a member last told an expression
         self._coordinators: dict[int, tuple[int, str]] = {}  # partition -> (leader epoch, node)
         # Group -> partition -> its owner, and the row that says so.
         self._owners: dict[str, dict[str, tuple[str, int]]] = {}
@@ -103,10 +110,9 @@ class ConsumerGroups:
         trace.subscribe(facts.GroupAssigned, self._on_assigned)
         trace.subscribe(facts.CoordinatorLoaded, self._on_loaded)
         trace.subscribe(facts.HostStopped, self._on_stopped)
-        trace.subscribe(facts.TopicCreated, self._on_topic_created)
         trace.subscribe(facts.TopicDeleted, self._on_topic_deleted)
-        trace.subscribe(facts.PartitionChanged, self._on_partition)
         trace.subscribe(facts.FaultStarted, self._on_fault)
+        self._topics = TopicChanges(cluster)
         self._standstills = Standstills(trace, self._on_standstill)
         self._removals = Removals(cluster, limits.commit_timeout_us)  # hears of them after this
 
@@ -136,6 +142,8 @@ class ConsumerGroups:
             return
         if fact.topics and fact.topics != member.topics:
             member.topics = fact.topics
+            if any(topic.startswith("/") for topic in fact.topics):
+                self._told[fact.group] = t
             if view is not None:
                 view.told_us = t
         if fact.rebalance_timeout_ms:
@@ -222,9 +230,20 @@ class ConsumerGroups:
         if before is not None and fact.reason != REVERTED and node not in self._drifting:
             self._check_members(seq, t, node, fact, before)
             self._check_epoch(seq, t, fact, before)
-        view = self._views[key] = _next(t, fact, before)
-        if fact.reason not in ("loaded", "reverted") and self._subscribes_later(fact, before):
-            view.told_us = t
+        self._views[key] = _next(t, fact, before, self._since(t, node, fact, before))
+        if fact.reason not in RESUMED and self._subscribes_later(fact, before):
+            self._told[fact.group] = t
+
+    def _since(self, t: int, node: str, fact: facts.GroupState, before: _View | None) -> int:
+        """Return when the group took its epoch. What is loaded or taken back, it had before."""
+        key = (fact.group, fact.generation)
+        if fact.reason in RESUMED:
+            return self._taken.get(key, t)
+        if before is not None and fact.generation <= before.epoch:
+            return before.since_us
+        if self._coordinates(node, fact.group):
+            self._taken[key] = t
+        return t
 
     def _learn_ids(self, fact: facts.GroupState, before: _View) -> None:
         """Take what a static member told that had no id for what its new id has told."""
@@ -299,17 +318,12 @@ class ConsumerGroups:
             for member_id in (*before.members, *fact.member_ids)
             for topic in self._members.get((fact.group, member_id), _Member()).topics
         }
-        since = before.since_us - METADATA_LAG_US
-        expressions = [topic[1:-1] for topic in topics if topic.startswith("/")]
         if (
             fact.generation <= before.epoch
             or before.members != fact.member_ids
             or before.told_us == t
-            or (expressions and before.told_us >= before.since_us)  # it is resolved later
-            or any(
-                at >= since and (topic in topics or _matches(expressions, topic))
-                for topic, at in self._changed.items()
-            )
+            or self._told.get(fact.group, -1) >= before.since_us
+            or self._topics.any_since(before.since_us - METADATA_LAG_US, topics)
         ):
             return
         self._violated(
@@ -385,22 +399,10 @@ class ConsumerGroups:
 
     # Topics.
 
-    def _on_topic_created(self, _s: int, t: int, _n: str, fact: facts.TopicCreated) -> None:
-        self._sizes.setdefault(fact.topic_id, fact.partitions)
-        self._changed[fact.topic] = t
-
-    def _on_topic_deleted(self, _s: int, t: int, _n: str, fact: facts.TopicDeleted) -> None:
-        self._changed[fact.topic] = t
+    def _on_topic_deleted(self, _s: int, _t: int, _n: str, fact: facts.TopicDeleted) -> None:
         for owners in self._owners.values():
             for name in [name for name in owners if name.rpartition("-")[0] == fact.topic]:
                 del owners[name]
-
-    def _on_partition(self, _s: int, t: int, _n: str, fact: facts.PartitionChanged) -> None:
-        if fact.partition >= self._sizes.get(fact.topic_id, 1 << 30):
-            self._sizes[fact.topic_id] = fact.partition + 1
-            created = self.cluster.topics.get(fact.topic_id)
-            if created is not None:
-                self._changed[created.topic] = t
 
     def _violated(
         self, name: str, seq: int, t: int, group: str, message: str, promise: int = -1
@@ -410,28 +412,24 @@ class ConsumerGroups:
         self.cluster.violated(name, seq, t, key, message, lost)
 
 
-def _matches(expressions: list[str], topic: str) -> bool:
-    return any(re.fullmatch(each, topic) is not None for each in expressions)
-
-
-def _next(t: int, fact: facts.GroupState, before: _View | None) -> _View:
-    """Return the view of a group in its new state.
+def _next(t: int, fact: facts.GroupState, before: _View | None, since_us: int) -> _View:
+    """Return the view of a group in its new state, which took its epoch at ``since_us``.
 
     A change that could not be appended never was: no session has begun anew since, and who was late
-    to revoke still is. The timer that removed a member runs again (harm/truth/removals.py).
+    to revoke still is. The timer that removed a member runs again (``Removals``).
     """
     members, stable = fact.member_ids, fact.state in ("Stable", "Empty")
     if before is None:
         loaded = dict.fromkeys(members) if fact.reason == "loaded" else {}
         heard, unstable = dict.fromkeys(members, t), None if stable else t
-        return _View(fact.generation, t, members, unstable, t, heard=heard, loaded=loaded)
+        return _View(fact.generation, since_us, members, unstable, t, heard=heard, loaded=loaded)
     reverted = fact.reason == REVERTED
     unrest = before.unrest_us if before.unstable_us is None else before.unstable_us
     calm = before.unstable_us is None and not reverted
     known = {**before.gone, **before.heard} if reverted else before.heard
     return _View(
         fact.generation,
-        t if reverted or fact.generation > before.epoch else before.since_us,
+        since_us,
         members,
         None if stable else t if calm else unrest,
         t if calm else unrest,

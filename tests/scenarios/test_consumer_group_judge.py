@@ -42,16 +42,26 @@ def static_join(instance: str, member: str = "", session_ms: int = 30_000) -> Ro
     )
 
 
+def elected(leader_epoch: int) -> Row:
+    return "broker-1", facts.CoordinatorLoaded(0, leader_epoch, True)
+
+
+def at(number: int, *rows: Row) -> list[Row]:
+    """The same rows at another broker."""
+    return [(f"broker-{number}", each[1]) for each in rows]
+
+
 def later(seconds: float) -> Row:
     return "world", seconds
 
 
+GROWN: Row = ("controller-1", facts.TopicCreated(9, T, "orders", 4, 3, 1))
 ALONE: list[Row] = [
     OFFSETS, LOADED, beats("m1", 0, ("orders",)), group("Stable", 1, "m1"),
     owns("m1", 1, "orders-0", "orders-1"),
 ]  # fmt: skip
 MOVED: list[Row] = [
-    ("broker-2", facts.CoordinatorLoaded(0, 2, True)),
+    *at(2, elected(2)),
     ("broker-2", facts.GroupState("billing", "Stable", 1, ("m1",), "uniform", "loaded")),
     owns("m1", 1, "orders-0", "orders-1", node="broker-2"),
 ]
@@ -206,13 +216,41 @@ STORIES: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
     ),
     "needless-rebalance the epoch rises for nothing": (
         [*ALONE, later(60)],
-        [("controller-1", facts.TopicCreated(9, T, "orders", 4, 3, 1)), group("Stable", 2, "m1")],
+        [GROWN, group("Stable", 2, "m1")],
         [beats("m1", 1), group("Stable", 2, "m1")],
     ),
     "needless-rebalance a subscription that is told again": (
         [*ALONE, later(60)],
         [beats("m1", 1, ("orders", "payments")), group("Stable", 2, "m1")],
         [beats("m1", 1, ("orders",)), group("Stable", 2, "m1")],
+    ),
+    "needless-rebalance a topic has grown since an epoch that another coordinator took": (
+        [*ALONE, later(31), GROWN],
+        [later(60), *MOVED, *at(2, group("Stable", 2, "m1"))],
+        [
+            *[later(31), group("Stable", 2, "m1")],
+            *at(2, elected(2), group("Stable", 2, "m1", reason="loaded"), group("Stable", 3, "m1")),
+        ],
+    ),
+    "needless-rebalance what a deposed coordinator does says nothing of an epoch": (
+        [*ALONE, *MOVED, *at(2, beats("m1", 1, ("orders", "payments")), group("Stable", 2, "m1"))],
+        [
+            *[later(31), GROWN, later(31), group("Stable", 2, "m1")],
+            *at(3, elected(3), group("Stable", 2, "m1", reason="loaded"), group("Stable", 3, "m1")),
+        ],
+        [
+            *at(3, elected(3), group("Stable", 2, "m1", reason="loaded"), group("Stable", 3, "m1")),
+        ],
+    ),
+    "needless-rebalance a topic has grown since an epoch that is taken back": (
+        [*ALONE, later(31), GROWN, later(31), group("Stable", 2, "m1")],
+        [group("Stable", 1, "m1", reason="reverted"), group("Stable", 2, "m1")],
+        [later(31), group("Stable", 3, "m1")],
+    ),
+    "needless-rebalance an expression is resolved by the next coordinator": (
+        [*RESOLVED[:-1], later(31)],
+        [*MOVED, later(5), *at(2, group("Assigning", 2, "m1"))],
+        [*MOVED, *at(2, group("Assigning", 2, "m1")), later(5), *at(2, group("Stable", 3, "m1"))],
     ),
     "needless-rebalance an expression is resolved when its only member has joined again": (
         [*RESOLVED, later(46), group("Empty", 3), later(20), *REJOINS, group("Stable", 3, "m1")],

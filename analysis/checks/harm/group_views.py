@@ -97,8 +97,8 @@ GROUP_STEPS = """
     -- since when a consumer group has had members that are not at their target. A step is fresh
     -- where sessions begin anew: with a generation, or as the group is loaded. What a step goes
     -- over to is judged, unless the coordinator loaded it or took back what it had not stored:
-    -- then it goes on as if that had never been. resumed: an upgrade of this generation could not
-    -- be appended (judging/groups.py:Groups).
+    -- then it goes on as if that had never been: the epoch_from that it came to then is resumed.
+    -- resumed: an upgrade of this generation could not be appended (judging/groups.py:Groups).
     SELECT *, next_t_us - begun_us - (next_paused - begun_paused) AS lasted,
            coalesce(next_reason, '') NOT IN ('loaded', 'reverted') AS judged,
            min(IF(settled, NULL, t_us)) OVER stretch AS unrest_us,
@@ -107,8 +107,8 @@ GROUP_STEPS = """
         SELECT *, last(IF(begins, t_us, NULL), true) OVER tenure AS begun_us,
                last(IF(begins, paused, NULL), true) OVER tenure AS begun_paused,
                last(IF(fresh, reason = 'loaded', NULL), true) OVER tenure AS loaded,
-               last(IF(fresh OR anew OR reason = 'reverted', t_us, NULL), true) OVER tenure
-                   AS epoch_us,
+               last(IF(fresh OR had, struct(t_us, had AS resumed), NULL), true) OVER tenure
+                   AS epoch_from,
                last(latest, true) OVER tenure AS asked,
                coalesce(last(IF(fresh OR resumes, resumes, NULL), true) OVER tenure, false)
                    AS resumed,
@@ -117,7 +117,8 @@ GROUP_STEPS = """
             SELECT *, fresh OR state != before_state AS begins,
                    state IN ('Stable', 'Empty')
                        AND coalesce(next_reason, '') != 'reverted' AS settled,
-                   before_state IS NULL OR reason = 'loaded' AS anew
+                   before_state IS NULL OR reason = 'loaded' AS anew,
+                   reason IN ('loaded', 'reverted') AS had
             FROM (
                 SELECT *, lag(state) OVER tenure AS before_state,
                        lag(member_ids) OVER tenure AS before_ids,

@@ -209,7 +209,8 @@ _REMOVED = """
 
 _REPEATED = """
     -- Of these, what a timer of the coordinator repeats: the earlier removal was not committed
-    -- within offsets.commit.timeout.ms, and it runs half a second later (harm/truth/removals.py).
+    -- within offsets.commit.timeout.ms, and it runs half a second later
+    -- (harm/truth/consumer_groups/removals.py).
     SELECT late.run, group, member_id, next_seq
     FROM (SELECT removed.*, at_us + commit_timeout_us AS timed_out_us
           FROM removed JOIN broker_limits ON removed.run = broker_limits.run) AS late

@@ -159,25 +159,43 @@ _NEEDLESS = """
     LEFT ANTI JOIN blank_brokers AS blank ON stories.run = blank.run
         AND (leads OR matches) AND blank.seq < next_seq AND until_us >= formed_us - 10000000"""
 
+_TAKEN = """
+    -- The steps of consumer groups, with the time at which the group took its epoch. What is loaded
+    -- or taken back, it had before: since its coordinator of the time took it.
+    SELECT step.*, IF(step.epoch_from.resumed,
+                      coalesce(last(IF(takes, step.t_us, NULL), true) OVER epoch,
+                               step.epoch_from.t_us), step.epoch_from.t_us) AS epoch_us
+    FROM (SELECT *, step.fresh AND NOT step.epoch_from.resumed
+                    AND step.node = (max(elected) OVER so_far).node AS takes
+          FROM (SELECT run, group, seq, struct(group_steps.*) AS step,
+                       CAST(NULL AS STRUCT<leader_epoch: BIGINT, node: STRING>) AS elected
+                FROM group_steps WHERE consumer
+                UNION ALL
+                SELECT run, group, seq, NULL, struct(leader_epoch, node)
+                FROM CoordinatorLoaded JOIN homes USING (run, partition) WHERE loaded)
+          WINDOW so_far AS (PARTITION BY run, group ORDER BY seq))
+    WHERE step IS NOT NULL
+    WINDOW epoch AS (PARTITION BY run, group, step.generation ORDER BY seq)"""
+
 _RISEN = """
     -- Group epochs that rose in consumer groups with the same members, none of which told of other
     -- topics then. The coordinator resolves an expression later, and its metadata may be 30 s old.
     SELECT steps.run, steps.node, steps.group, steps.next_seq, steps.generation, next_generation,
            next_reason
-    FROM (SELECT * FROM group_steps WHERE judged AND consumer AND next_what = 'state'
+    FROM (SELECT * FROM taken WHERE judged AND next_what = 'state'
               AND next_generation > generation AND member_ids = next_ids) AS steps
     LEFT ANTI JOIN (
         SELECT run, node, group, seq, t_us, exists(topics, topic -> topic LIKE '/%') AS expression
         FROM (SELECT *, lag(topics) OVER (PARTITION BY run, group, member_id ORDER BY seq) AS before
               FROM members_told WHERE size(topics) > 0)
         WHERE before IS NULL OR before != topics) AS told
-        ON steps.run = told.run AND steps.node = told.node AND steps.group = told.group
-        AND told.seq < next_seq
-        AND (told.t_us = next_t_us OR (expression AND told.t_us >= epoch_us))
+        ON steps.run = told.run AND steps.group = told.group AND told.seq < next_seq
+        AND ((told.t_us = next_t_us AND steps.node = told.node)
+             OR (expression AND told.t_us >= epoch_us))
     LEFT ANTI JOIN (
         -- The last member of an expression takes what it matched with it: if it joins again, the
         -- epoch rises later. Had the expression been known, it would have risen at once.
-        SELECT joins.run, joins.node, joins.group, joins.next_seq AS seq, joins.next_t_us AS t_us
+        SELECT joins.run, joins.group, joins.next_seq AS seq, joins.next_t_us AS t_us
         FROM (SELECT *, explode(array_except(next_ids, member_ids)) AS member_id FROM group_steps
               WHERE consumer AND next_what = 'state' AND next_generation = generation) AS joins
         JOIN (SELECT run, group, member_id, seq, topics FROM members_told WHERE size(topics) > 0)
@@ -185,7 +203,7 @@ _RISEN = """
         WHERE asked.seq < joins.next_seq
         GROUP BY joins.run, joins.node, joins.group, joins.next_seq, joins.next_t_us, member_id
         HAVING exists(max_by(asked.topics, asked.seq), topic -> topic LIKE '/%')) AS rejoined
-        ON steps.run = rejoined.run AND steps.node = rejoined.node AND steps.group = rejoined.group
+        ON steps.run = rejoined.run AND steps.group = rejoined.group
         AND rejoined.seq < steps.next_seq AND rejoined.t_us >= epoch_us
     LEFT ANTI JOIN (
         SELECT changed.run, wanted.group, changed.seq, changed.t_us
@@ -203,7 +221,7 @@ NEEDLESS_REBALANCE = offending(
     f"""
     WITH begun AS ({_BEGUN}), joined AS ({_JOINED}), rejoins AS ({_REJOINED}), told AS ({_TOLD}),
     stories AS ({_STORIES}), blank_brokers AS ({_BLANK_BROKERS}),
-    changed_topics AS ({_CHANGED_TOPICS})
+    changed_topics AS ({_CHANGED_TOPICS}), taken AS ({_TAKEN})
     SELECT run, CAST(NULL AS STRING) AS topic_id, CAST(NULL AS BIGINT) AS partition,
            next_seq AS seq, group,
            format_string('group %s leaves %s of generation %d at %s, and no member, subscription or'

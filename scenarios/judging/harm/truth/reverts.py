@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kafkasim.model import facts
-from kafkasim.scenarios.judging.harm.truth.removals import SLACK_US
+from kafkasim.scenarios.judging.harm.truth.consumer_groups.removals import SLACK_US
 from kafkasim.scenarios.judging.harm.truth.standstills import Standstills
 from kafkasim.scenarios.judging.invariants.traced import TracedCluster
 
