@@ -47,7 +47,9 @@ Told: TypeAlias = (
 )
 
 FINAL = ("ACKNOWLEDGED", "ARCHIVED")
-ACCEPT, REJECT = 1, 3
+GAP, ACCEPT, REJECT = 0, 1, 3
+AT_END = 1 << 62
+"""A row after all others."""
 
 OF_STATES = ("accepted-again", "share-skipped")
 """What a loss of the share partition's state explains."""
@@ -67,7 +69,9 @@ class _Held:
 class _Tenure:
     """The memory of one leader, since it has read the persisted state."""
 
-    def __init__(self) -> None:
+    def __init__(self, loaded: int = AT_END) -> None:
+        self.loaded = loaded  # the row in which it had read the state
+        self.ended: dict[int, None] = {}  # offsets that it accepted, rejected or archived
         self.held: dict[int, _Held] = {}  # by offset
         self.deliveries: dict[int, int] = {}  # by offset
 
@@ -89,6 +93,7 @@ class _Told:
     def __init__(self) -> None:
         self.leader = ""  # the node that has loaded it last
         self.epoch = -1  # the highest leader epoch in which one has
+        self.leading = _Tenure()  # of the leader of that epoch
         self.tenures: dict[tuple[str, int], _Tenure] = {}  # by node and leader epoch
         self.found: dict[str, dict[int, _Found]] = {}  # by anomaly and offset
         self.forget()
@@ -102,6 +107,7 @@ class _Told:
         self.final: dict[int, None] = {}  # offsets that a leader accepted, rejected or archived
         self.aborted: dict[int, None] = {}  # offsets that a leader archived as aborted
         self.done: dict[int, int] = {}  # offset to the row in which a member heard of its end
+        self.gaps: dict[int, int] = {}  # the same of offsets without a record
 
     @property
     def start(self) -> int:
@@ -163,11 +169,12 @@ class Shares:
         if told.leader not in ("", node):
             self._note("share-leader-changed", t_us)
         told.leader = node
-        told.epoch = max(told.epoch, fact.leader_epoch)
         if not told.written:
             told.begin = max(told.begin, fact.start_offset)
         told.move_start(seq, fact.start_offset)
-        told.tenures[node, fact.leader_epoch] = _Tenure()
+        tenure = told.tenures[node, fact.leader_epoch] = _Tenure(seq)
+        if fact.leader_epoch >= told.epoch:
+            told.epoch, told.leading = fact.leader_epoch, tenure
 
     def _on_acquired(self, seq: int, t_us: int, node: str, fact: facts.ShareAcquired) -> None:
         told = self._of(fact)
@@ -201,6 +208,8 @@ class Shares:
             told.aborted.update(dict.fromkeys(offsets))
         elif fact.state in FINAL:
             told.final.update(dict.fromkeys(offsets))
+        if fact.state in FINAL:
+            tenure.ended.update(dict.fromkeys(offsets))
         for offset in offsets:
             held = tenure.held.get(offset)
             if held is None or held.member_id != fact.member_id:
@@ -235,6 +244,8 @@ class Shares:
             for offset, kind in zip(fact.offsets, fact.types, strict=True):
                 if kind in (ACCEPT, REJECT):
                     told.done[offset] = seq
+                elif kind == GAP:
+                    told.gaps[offset] = seq
 
     # ------------------------------------------------------------------------------- judgement
 
@@ -249,11 +260,27 @@ class Shares:
         for key, high_watermark in exposed.items():
             told = self._told.get((group, *key))
             start = 0 if told is None else max(told.start, 0)
-            if start < high_watermark:
+            held_back = told is not None and self._is_held_back(key, told, high_watermark)
+            if start < high_watermark and not held_back:
                 missing.append(
                     f"share group {group} is at {start} of {high_watermark} in {name(key)}"
                 )
         return missing
+
+    def _is_held_back(self, key: PartitionKey, told: _Told, high_watermark: int) -> bool:
+        """Return whether only the initial read gap holds the start offset back.
+
+        The leader has done the last record of the gap, and all behind it was done before it read
+        the state. It moves the start offset when it has acquired a record behind that
+        (SharePartition.findLastOffsetAcknowledged, isInitialReadGapOffsetWindowActive).
+        """
+        if told.start - 1 not in told.leading.ended:
+            return False
+        for offset in range(told.start, high_watermark):
+            heard = told.done.get(offset, told.gaps.get(offset, AT_END))
+            if heard > told.leading.loaded or self._was_lost(key, offset, heard, AT_END):
+                return False
+        return True
 
     def finish(self) -> list[Anomaly]:
         """Return the anomalies of the run, by share partition and excuse."""
