@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kafkasim.analysis.checks.base import AT_END, HOME, NO_SPOTS, about, offending, spot
+from kafkasim.analysis.checks.base import AT_END, HOME, NO_SPOTS, about, offending, rests_on, spot
 
 _FAILURES = """
     -- The failures, with the group that the error names, and when the application's host started.
@@ -194,12 +194,6 @@ def _reset(missing: str, after: str, shown: str) -> str:
     )
 
 
-def _rests_on(*spots: tuple[str, str]) -> str:
-    """Return the SQL of an array of spots, each with the condition under which it counts."""
-    given = ", ".join(f"IF({condition}, {one}, NULL)" for condition, one in spots)
-    return f"filter(array({given}), one -> one IS NOT NULL)"
-
-
 _ON_RESET = (
     ("reset IS NOT NULL", spot("topic_id", "partition", before="reset")),
     ("reset IS NOT NULL AND home IS NOT NULL", spot("home", "home_partition", before="reset")),
@@ -210,7 +204,7 @@ RESULTS = offending(
     # record of the partition has one, or the group has committed a later offset.
     f"""
     SELECT run, topic_id, partition, group, offset, times, seq, {
-        _rests_on(
+        rests_on(
             *_ON_RESET,
             (
                 "times > 1 AND got < again",
@@ -292,7 +286,7 @@ AUDIT = offending(
     WITH odd AS ({_ODD_WINDOWS}),
     rests_on AS (
         SELECT run, group, topic, source, window, flatten(collect_list({
-        _rests_on(
+        rests_on(
             (
                 "true",
                 spot(
@@ -321,7 +315,7 @@ AUDIT = offending(
     SELECT run, CAST(NULL AS STRING) AS topic_id, CAST(NULL AS BIGINT) AS partition, seq, group,
            topic, source, window, published, counted,
            concat(coalesce(places, {NO_SPOTS}), {
-        _rests_on(
+        rests_on(
             ("NOT missing AND home IS NOT NULL", spot("home", "home_partition", before="shown")),
         )
     }) AS spots

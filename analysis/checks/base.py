@@ -108,6 +108,12 @@ def spot(
     return f"CAST(named_struct({fields}) AS {SPOT})"
 
 
+def rests_on(*spots: tuple[str, str]) -> str:
+    """Return the SQL of an array of spots, each with the condition under which it counts."""
+    given = ", ".join(f"IF({condition}, {one}, NULL)" for condition, one in spots)
+    return f"filter(array({given}), one -> one IS NOT NULL)"
+
+
 def offending(
     found: str, anomaly: str, detail: str, groups: str = NOBODY, place: str | None = None
 ) -> str:

@@ -13,6 +13,8 @@ from tests.scenarios.transaction_cases import OFFSETS, Losses, loss
 STATES = ("share-states", 0)
 STATE_TOPIC = ("controller-1",
                facts.TopicCreated(2, "share-states", "__share_group_state", 1, 3, 2))  # fmt: skip
+GROUP_TOPIC = ("controller-1",
+               facts.TopicCreated(3, "offsets-id", "__consumer_offsets", 1, 3, 1))  # fmt: skip
 LOCK_US = 30_000_000
 
 
@@ -179,6 +181,21 @@ SHARE_EXCUSES: dict[str, Excused] = {
         ANEW, SKIPPED,  # passed in row 5
         [(STATES, loss(seq=4))], [(STATES, loss(seq=5)), ((T, 0), loss(1, 2, seq=4)),
                                   (STATES, loss(seq=4, reason="unclean-election"))]),
+    "share: accepted, then initialized again": (
+        [GROUP_TOPIC, *ACCEPTED, loaded(0), given(1, 1)], AGAIN,  # told in row 5, read in row 6
+        [(OFFSETS, loss(seq=1)), (OFFSETS, loss(seq=5)), (STATES, loss(seq=6))],
+        [(OFFSETS, loss(seq=6)), (("offsets-id", 1), loss(seq=5)), (STATES, loss(seq=5)),
+         (OFFSETS, loss(seq=5, reason="unclean-election"))]),
+    "share: accepted, and given out again by a leader that has read nothing since": (
+        [GROUP_TOPIC, *ACCEPTED, given(1, 1, 2), loaded(0)], AGAIN, [], [(OFFSETS, loss(seq=1))]),
+    "share: initialized again, and begun at the end": (
+        [GROUP_TOPIC, *ANEW], SKIPPED,  # passed in row 6
+        [(OFFSETS, loss(seq=1)), (OFFSETS, loss(seq=5))],
+        [(OFFSETS, loss(seq=6)), (("offsets-id", 1), loss(seq=5)),
+         (OFFSETS, loss(seq=5, reason="unclean-election"))]),
+    "share: initialized again, then skipped": (
+        [GROUP_TOPIC, *ACCEPTED[:-2], loaded(0), given(0, 0), moved(0, 0, "ACKNOWLEDGED"),
+         told((0,), 1), started(2), LOG], SKIPPED, [], [(OFFSETS, loss(seq=2))]),
     "share: held by another one": (
         [*BEGUN, given(1, 1, 2, to="m2")], TWICE, [], [(STATES, loss()), ((T, 0), loss())]),
     "share: delivered six times": (

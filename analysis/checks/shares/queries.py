@@ -6,7 +6,14 @@ name ranges of offsets; what was acquired is small beside what was appended, so 
 
 from __future__ import annotations
 
-from kafkasim.analysis.checks.base import AT_END, about, offending, partition_for, spot
+from kafkasim.analysis.checks.base import (
+    AT_END,
+    about,
+    offending,
+    partition_for,
+    rests_on,
+    spot,
+)
 
 _PLACE = "run, group, topic_id, partition"
 _TENURE = f"{_PLACE}, node, leader_epoch"
@@ -59,13 +66,22 @@ SHARE_DELIVERIES = f"""
           WINDOW earlier AS ({_EARLIER}))
     WHERE state = 'given'"""
 
+SHARE_HOMES = f"""
+    -- The partition of __consumer_offsets that holds each share group.
+    SELECT run, group, home, {partition_for("group")} AS home_partition
+    FROM (SELECT DISTINCT run, group FROM SharePartitionLoaded)
+    JOIN (SELECT run, min(topic_id) AS home, max(partitions) AS partitions FROM TopicCreated
+          WHERE topic = '__consumer_offsets' GROUP BY run) USING (run)"""
+
 SHARE_STATES = f"""
-    -- The partition of __share_group_state that holds each share partition.
-    SELECT {_PLACE}, state_id,
+    -- The partition of __share_group_state that holds each share partition, the one that holds its
+    -- group, and the rows in which a leader has read the state.
+    SELECT {_PLACE}, loads, state_id, home, home_partition,
            {partition_for("concat(group, ':', topic_id, ':', partition)")} AS state_partition
-    FROM (SELECT DISTINCT {_PLACE} FROM SharePartitionLoaded)
+    FROM (SELECT {_PLACE}, collect_list(seq) AS loads FROM SharePartitionLoaded GROUP BY {_PLACE})
     JOIN (SELECT run, min(topic_id) AS state_id, max(partitions) AS partitions FROM TopicCreated
-          WHERE topic = '__share_group_state' GROUP BY run) USING (run)"""
+          WHERE topic = '__share_group_state' GROUP BY run) USING (run)
+    LEFT JOIN share_homes USING (run, group)"""
 
 SHARE_LIVES = """
     -- Where the last life of each share group begins that was deleted.
@@ -75,6 +91,7 @@ SHARE_LIVES = """
 VIEWS = {
     "share_events": SHARE_EVENTS,
     "share_deliveries": SHARE_DELIVERIES,
+    "share_homes": SHARE_HOMES,
     "share_states": SHARE_STATES,
     "share_lives": SHARE_LIVES,
 }
@@ -82,13 +99,33 @@ VIEWS = {
 
 _LOST = "(SELECT run, inline(losses) FROM runs)"
 
+
+def _state(after: str) -> str:
+    """Return the SQL of what the state rests on that a leader has read.
+
+    ``after`` is the row of the promise. A coordinator that has lost that a share partition was
+    initialized initializes it again, which resets its state: ``load_row`` is the row in which a
+    leader found that, or NULL.
+    """
+    return rests_on(
+        ("true", spot("state_id", "state_partition", after=after, before="seq")),
+        (
+            "load_row IS NOT NULL AND home IS NOT NULL",
+            spot("home", "home_partition", before="load_row"),
+        ),
+    )
+
+
 ACCEPTED_AGAIN = offending(
     # A record was handed out after a member had heard that it is accepted (1) or rejected (3). At
     # an offset that the partition has lost meanwhile stands another record. A leader that another
     # one has replaced goes on from its own memory until it hears of that.
     f"""
-    SELECT {_PLACE}, offset, min(seq) AS seq, min_by(promise, seq) AS promise,
-           any_value(state_id) AS state_id, any_value(state_partition) AS state_partition
+    SELECT *, array_max(filter(loads, one -> promise < one AND one < seq)) AS load_row
+    FROM (SELECT {_PLACE}, offset, min(seq) AS seq, min_by(promise, seq) AS promise,
+                 any_value(state_id) AS state_id, any_value(state_partition) AS state_partition,
+                 any_value(home) AS home, any_value(home_partition) AS home_partition,
+                 any_value(loads) AS loads
     FROM (SELECT *, max(done) OVER (PARTITION BY {_PLACE}, offset ORDER BY seq
                                     ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS promise
           FROM (SELECT {_PLACE}, leader_epoch, offset, seq, CAST(NULL AS BIGINT) AS done
@@ -111,13 +148,12 @@ ACCEPTED_AGAIN = offending(
            AND lost.partition = given.partition AND lost.first <= offset AND offset < lost.end
            AND promise < lost.seq AND lost.seq < given.seq
     WHERE done IS NULL AND promise IS NOT NULL
-    GROUP BY {_PLACE}, offset""",
+    GROUP BY {_PLACE}, offset)""",
     "'accepted-again'",
     "'group %s: offset %d was handed out again', group, offset",
     "array(group)",
-    about("offset", promise="promise",
-          spots=f"array({spot('state_id', 'state_partition', after='promise', before='seq')})"),
-)  # fmt: skip
+    about("offset", promise="promise", spots=_state("promise")),
+)
 
 HELD_TWICE = offending(
     # A leader gave a record to a member while another one held it.
@@ -198,7 +234,8 @@ SHARE_SKIPPED = offending(
         WHERE start_offset > offset
         GROUP BY {_PLACE}, offset
     )
-    SELECT * FROM passed LEFT JOIN share_states USING ({_PLACE})
+    SELECT *, IF(array_contains(loads, seq), seq, NULL) AS load_row
+    FROM passed LEFT JOIN share_states USING ({_PLACE})
     LEFT ANTI JOIN {_LOST} AS lost
         ON lost.run = passed.run AND lost.topic_id = passed.topic_id
            AND lost.partition = passed.partition AND lost.first <= offset AND offset < lost.end
@@ -206,5 +243,5 @@ SHARE_SKIPPED = offending(
     "'share-skipped'",
     "'group %s: offset %d was skipped', group, offset",
     "array(group)",
-    about("offset", spots=f"array({spot('state_id', 'state_partition', before='seq')})"),
+    about("offset", spots=_state("-1")),
 )

@@ -21,7 +21,9 @@ Each *tenure* of a leader, from the row in which it has read the persisted state
 itself: locks and deliveries since then are in its memory only. What a group had done is forgotten
 when it is deleted. A record at an offset that the partition has lost since is another record. A
 legal loss of ``__share_group_state`` explains a forgotten acknowledgement and a start that was
-reset, if it lies between the row that promised and the row that broke it.
+reset, if it lies between the row that promised and the row that broke it. So does a legal loss of
+the group's partition of ``__consumer_offsets`` before a leader reads the state: a coordinator that
+does not know that a share partition was initialized initializes it again, which resets its state.
 
 The Spark check ``analysis/checks/shares`` finds the same from the trace.
 """
@@ -77,14 +79,19 @@ class _Tenure:
 
 
 class _Found:
-    """An anomaly at one offset: the row that shows it, and the row of the broken promise."""
+    """An anomaly at one offset: the row that shows it, and the row of the broken promise.
 
-    __slots__ = ("detail", "promise", "seq")
+    ``read`` is the row, later than the promise, in which a leader has read the persisted state and
+    found that it breaks the promise; −1: no leader has.
+    """
 
-    def __init__(self, seq: int, detail: str, promise: int) -> None:
+    __slots__ = ("detail", "promise", "read", "seq")
+
+    def __init__(self, seq: int, detail: str, promise: int, read: int = -1) -> None:
         self.seq = seq
         self.detail = detail
         self.promise = promise
+        self.read = read
 
 
 class _Told:
@@ -95,6 +102,7 @@ class _Told:
         self.epoch = -1  # the highest leader epoch in which one has
         self.leading = _Tenure()  # of the leader of that epoch
         self.tenures: dict[tuple[str, int], _Tenure] = {}  # by node and leader epoch
+        self.reads: list[int] = []  # the rows in which a leader had read the state
         self.found: dict[str, dict[int, _Found]] = {}  # by anomaly and offset
         self.forget()
 
@@ -169,6 +177,7 @@ class Shares:
         if told.leader not in ("", node):
             self._note("share-leader-changed", t_us)
         told.leader = node
+        told.reads.append(seq)
         if not told.written:
             told.begin = max(told.begin, fact.start_offset)
         told.move_start(seq, fact.start_offset)
@@ -186,7 +195,8 @@ class Shares:
         for offset in range(fact.first_offset, fact.last_offset + 1):
             done = None if deposed else told.done.get(offset)
             if done is not None and not self._was_lost(key, offset, done, seq):
-                again = _Found(seq, "was handed out again", done)
+                read = told.reads[-1] if told.reads and told.reads[-1] > done else -1
+                again = _Found(seq, "was handed out again", done, read)
                 _find(told, "accepted-again", offset, again)
             held = tenure.held.get(offset)
             if held is not None and held.active and t_us < held.until_us:
@@ -304,7 +314,10 @@ class Shares:
         """Return why the coordinator had to forget the state of a share partition, or ""."""
         if name not in OF_STATES:
             return ""
-        return self._footing.lost([self._footing.of_share(group, key, found.promise, found.seq)])
+        spots = [self._footing.of_share(group, key, found.promise, found.seq)]
+        if found.read != -1:
+            spots.append(self._footing.of_group(group, before=found.read))
+        return self._footing.lost(spots)
 
     def _find_skipped(self, key: PartitionKey, told: _Told) -> None:
         log = self._logs.get(key)
@@ -317,7 +330,8 @@ class Shares:
                 continue
             seq = next(seq for seq, start in told.starts if start > offset)
             if not self._was_lost(key, offset, -1, seq):
-                _find(told, "share-skipped", offset, _Found(seq, "was skipped", -1))
+                read = seq if seq in told.reads else -1
+                _find(told, "share-skipped", offset, _Found(seq, "was skipped", -1, read))
 
     def _was_lost(self, key: PartitionKey, offset: int, after: int, before: int) -> bool:
         """Return whether the partition lost what stood at an offset, between two rows."""
