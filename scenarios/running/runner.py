@@ -385,7 +385,7 @@ class ScenarioRun:
         groups = [
             [workload.group, *self.invariants.group_key(workload.group)]
             for workload in self.scenario.workload
-            if workload.kind == "processor"
+            if workload.kind in ("processor", "share-group")
             or (workload.kind == "consumer-group" and workload.protocol == "coordinator")
         ]
         losses = [

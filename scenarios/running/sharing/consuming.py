@@ -1,7 +1,8 @@
 """The members of share groups: applications that acknowledge each record (KIP-932).
 
 The loop is that of a KafkaShareConsumer's user: poll, process, acknowledge. A poll() that fails
-is tried again after a moment, as an application with a handler around its loop would do.
+is tried again after a moment, as an application with a handler around its loop would do. A consumer
+whose group the coordinator has lost joins no more: it is for the application to end.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ from kafkasim.model.messages.share import ACCEPT, REJECT, RELEASE
 from kafkasim.scenarios.language.tables import ShareGroupTable
 from kafkasim.scenarios.running.workloads import Control
 from kafkasim.sim.apps.client_port import ClientPort
+
+GROUP_IS_GONE = "GROUP_ID_NOT_FOUND"
+"""The error that ends a member (ShareMembershipManager.transitionToFatal)."""
 
 RETRY_S = 0.1
 """How long an application waits after a poll() that failed."""
@@ -52,13 +56,19 @@ class _ShareLoop:
         self._poison = None if number is None else 1 << 32 | number
 
     async def run(self) -> None:
-        """Poll for ever."""
+        """Poll for ever, or until the group is gone.
+
+        Raises:
+            KafkaError: GROUP_ID_NOT_FOUND.
+        """
         await self._port.call("consumer.subscribe", self._topics)
         while True:
             try:
                 _, records = await self._port.call("consumer.poll", 1000)
             except KafkaError as error:
                 self._control.failures[self._node] = str(error)
+                if error.error == GROUP_IS_GONE:
+                    raise
                 await asyncio.sleep(RETRY_S)
                 continue
             if records:
