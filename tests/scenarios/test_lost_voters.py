@@ -99,3 +99,34 @@ def test_a_broker_that_cannot_register_without_a_majority_stays_down() -> None:
     assert _excuse([TWO, COMMITTED, *starts, before, REPLACED, before, ends], down) == ""
     crashes = ("broker-2", facts.HostStopped("crash"))
     assert _excuse([TWO, COMMITTED, *starts, before, REPLACED, rest, crashes], down) == ""
+
+
+LED: Row = ("controller-1", facts.RaftRole("follower", 2, 3004))
+NOBODY: Row = ("controller-1", facts.RaftRole("candidate", 3, -1))
+STARTS: Row = ("controller-4", facts.HostStarted(1))
+HALTS: Row = ("controller-4", facts.HostStopped("halt"))
+
+
+def test_the_last_leader_ends_whenever_it_starts_with_its_new_disk() -> None:
+    """Who is left names it as the leader, which it knows nothing of."""
+    rows = [TWO, COMMITTED, LED, REPLACED, STARTS, HALTS, STARTS, HALTS]
+    assert _excuse(rows, "controller-4 is down", SHORT) == LOST
+    assert _excuse(rows, "controller-1 is down") == ""
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [_voters(9, v3001="", v3002="", v3004="D"), COMMITTED, LED, REPLACED, STARTS, HALTS],
+        [TWO, COMMITTED, LED, STARTS, HALTS],
+        [TWO, COMMITTED, REPLACED, STARTS, HALTS],
+        [TWO, COMMITTED, ("controller-4", facts.RaftRole("follower", 2, 3001)), REPLACED, STARTS,
+         HALTS],
+        [TWO, COMMITTED, LED, NOBODY, REPLACED, STARTS, HALTS],
+        [TWO, COMMITTED, LED, REPLACED, STARTS, ("controller-4", facts.HostStopped("crash"))],
+        [TWO, COMMITTED, LED, REPLACED, STARTS, HALTS, STARTS],
+    ],
+    ids=["majority", "no-disk", "no-leader", "another-leader", "another-epoch", "crash", "runs"],
+)  # fmt: skip
+def test_no_other_controller_has_a_reason_to_be_down(rows: list[Row]) -> None:
+    assert _excuse(rows, "controller-4 is down") == ""

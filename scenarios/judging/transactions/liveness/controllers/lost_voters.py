@@ -8,6 +8,10 @@ an ISR, elects a partition's leader or unfences a broker any more, until an oper
 controller with another set. A broker that starts and cannot register ends itself
 (``registrations.py``).
 
+The last leader may be the controller that lost its disk. The voters that are left name it for ever,
+so each of its processes is told that it leads, knows nothing of it, and ends
+(KafkaRaftClient.hasConsistentLeader, maybeTransition).
+
 Voters of controller.quorum.voters have no directory id and vote on with any disk.
 """
 
@@ -30,6 +34,8 @@ _DECIDED = re.compile(
 )
 """What is missing until a controller decides it, or tells of it"""
 
+_DOWN = re.compile(r"(\S+) is down$")
+
 Voter = tuple[int, str]  # (id, directory id)
 
 
@@ -48,9 +54,14 @@ class LostVoters:
         self._committed = -1  # the highest offset that a replica has applied
         self._lost: dict[Voter, None] = {}
         self._since = -1  # when the majority was lost; −1: it is there
+        self._elected = (-1, -1)  # the last epoch that a controller has told, and its leader
+        self._halted: dict[int, None] = {}  # controllers that ended themselves
         trace.subscribe(facts.VotersChanged, self._on_voters)
         trace.subscribe(facts.MetadataCommitted, self._on_committed)
         trace.subscribe(facts.DiskReplaced, self._on_disk)
+        trace.subscribe(facts.RaftRole, self._on_role)
+        trace.subscribe(facts.HostStarted, self._on_started)
+        trace.subscribe(facts.HostStopped, self._on_stopped)
 
     def excuse(self, line: str) -> str:
         """Return why Kafka would miss for ever what a line of a stalled run tells of, or ""."""
@@ -58,8 +69,16 @@ class LostVoters:
             return ""
         down = self._registrations.down(line)
         if down is None:
-            return LOST if _DECIDED.match(line) else ""
+            return LOST if _DECIDED.match(line) or self._is_told_to_lead(line) else ""
         return LOST if self._since < self._registrations.had_to_register_by(down) else ""
+
+    def _is_told_to_lead(self, line: str) -> bool:
+        """Return whether a line calls a controller down that led last, lost its disk, and ends
+        whenever it starts."""
+        found = _DOWN.match(line)
+        node_id = self._ids.get(found[1], -1) if found is not None else -1
+        lost = any(voter[0] == node_id for voter in self._lost)
+        return lost and node_id in self._halted and node_id == self._elected[1]
 
     def _count(self, t_us: int) -> None:
         """Note whether the voters may still have a majority.
@@ -94,3 +113,13 @@ class LostVoters:
         lost = [voter for voter in known if voter[0] == self._ids.get(node) and voter[1]]
         self._lost.update(dict.fromkeys(lost))
         self._count(t)
+
+    def _on_role(self, _seq: int, _t: int, _node: str, fact: facts.RaftRole) -> None:
+        self._elected = max(self._elected, (fact.epoch, fact.leader))
+
+    def _on_started(self, _seq: int, _t: int, node: str, _fact: facts.HostStarted) -> None:
+        self._halted.pop(self._ids.get(node, -1), None)
+
+    def _on_stopped(self, _seq: int, _t: int, node: str, fact: facts.HostStopped) -> None:
+        if fact.reason == "halt" and node in self._ids:
+            self._halted[self._ids[node]] = None
