@@ -14,7 +14,7 @@ from kafkasim.scenarios.searching import draw_cluster, draw_transactions, draw_w
 from kafkasim.scenarios.searching.chains import chain
 from kafkasim.scenarios.searching.chains import phases as server_phases
 from kafkasim.scenarios.searching.chains.disturbances import DISTURBANCES
-from kafkasim.scenarios.searching.chains.events import EVENTS
+from kafkasim.scenarios.searching.chains.events import EVENTS, voter_changes
 from kafkasim.scenarios.searching.chains.settings import SETTINGS
 from kafkasim.scenarios.searching.choices import operators, share_groups
 from kafkasim.scenarios.searching.clients import meeting, patience
@@ -91,6 +91,24 @@ def test_a_chain_of_one_kind_is_valid_however_it_is_drawn(
         scenario = parse(data, "chain")
         assert 500_000 <= scenario.duration <= 60_000_000
         assert scenario.faults or scenario.operations or table == "EVENTS"
+
+
+def test_changes_of_the_voters_leave_a_majority_that_keeps_its_disks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(chain, "EVENTS", {"kraft": (voter_changes,)})
+    monkeypatch.setattr(chain, "MOST_KINDS", 1)
+    kept = set()
+    for number in range(200):
+        data = draw(2 * number)
+        chain.play_chain(random.Random(number), data, "kraft")
+        done = [(each["kind"], each.get("node", "")) for each in data["operations"]]
+        removed = {node for kind, node in done if kind == "remove-voter"}
+        replaced = {node for kind, node in done if kind == "replace-disk"}
+        beside = data["cluster"]["controllers"] - len(removed - replaced)
+        assert not replaced or beside > 1, done
+        kept.add((beside, bool(replaced)))
+    assert kept >= {(3, True), (2, True), (3, False), (2, False), (1, False)}
 
 
 @pytest.mark.parametrize(

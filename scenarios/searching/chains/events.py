@@ -227,7 +227,10 @@ def voter_changes(focus: Focus, pace: Pace, anchor: Anchor) -> None:
     """A standby becomes a voter. It or another voter leaves; it may come back with an empty disk.
 
     Only the standby gets another disk: the first voters come from controller.quorum.voters, so a
-    new disk of theirs has the first voter set again, and votes by it.
+    new disk of theirs has the first voter set again, and votes by it. A chain may have several such
+    changes, and each of them may fail. Those that would leave the standby as one of two voters
+    leave out its new disk, or the removal: a set that has lost the disks of half of its voters
+    elects nobody any more.
     """
     rng = focus.rng
     if focus.cluster.get("combined", 0) or focus.cluster["controllers"] == 1:
@@ -239,12 +242,27 @@ def voter_changes(focus: Focus, pace: Pace, anchor: Anchor) -> None:
     gone = pace.near()
     if rng.random() < 0.5:
         voter = f"controller-{rng.randrange(1, last + 1)}"
-        _operate(focus, "remove-voter", anchor, gone, node=voter)
+        if _voters_beside(focus, standby, voter) > 1 or not _loses_its_disk(focus, standby):
+            _operate(focus, "remove-voter", anchor, gone, node=voter)
         return
     _operate(focus, "remove-voter", anchor, gone, node=standby)
     gone += 500 + pace.near()
-    _operate(focus, "replace-disk", anchor, gone, node=standby, kill=True, pause="100ms")
+    if _voters_beside(focus, standby) > 1:
+        _operate(focus, "replace-disk", anchor, gone, node=standby, kill=True, pause="100ms")
     _operate(focus, "add-voter", anchor, gone + 500 + pace.near(), node=standby)
+
+
+def _voters_beside(focus: Focus, standby: str, *removed: str) -> int:
+    """Return how many of the first voters no change removes, these neither."""
+    every = [each["node"] for each in focus.operations if each["kind"] == "remove-voter"]
+    controllers: int = focus.cluster["controllers"]
+    return controllers - len({*every, *removed} - {standby})
+
+
+def _loses_its_disk(focus: Focus, standby: str) -> bool:
+    return any(
+        each["kind"] == "replace-disk" and each["node"] == standby for each in focus.operations
+    )
 
 
 def features_change(focus: Focus, _: Pace, anchor: Anchor) -> None:
