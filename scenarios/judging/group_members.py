@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.harm.truth.given_ids import GivenIds
@@ -62,6 +62,8 @@ class GroupMember:
     host: str = ""  # of its application
     taken: bool = False  # an assignment, since its last JoinGroup
     to_revoke: int = -1  # the last generation whose assignment lacks some of what it owned
+    took_us: int = -1  # when it took the place of another static member, −1 for never
+    former_session_us: int = NEVER  # the session of that one
 
     def learn(self, t_us: int, fact: facts.MemberRequest) -> str:
         """Take over what a JoinGroup says; return how it differs from the one before."""
@@ -80,33 +82,39 @@ class GroupMember:
         self.owned, self.rack = fact.owned, fact.rack
         return told
 
+    def takes_place_of(self, former: GroupMember, t_us: int) -> None:
+        """Note that the coordinator gives it the place of another static member."""
+        self.took_us, self.former_session_us = t_us, former.session_us
 
-@dataclass(slots=True)
-class AwaitedSyncs:
-    """From whom a coordinator awaits SyncGroup since it has answered their JoinGroup.
+    def allowed_us(self, heard_us: int) -> int:
+        """Return how long the coordinator has to wait for it, since it heard it or it came.
 
-    The timer goes on when the group is Stable, as it is with the leader's SyncGroup, and Heartbeats
-    do not renew it (GroupMetadataManager.schedulePendingSync, expirePendingSync). It is in memory
-    only: a coordinator that loads the group awaits nothing.
-    """
-
-    since_us: int = 0
-    timeout_us: int = 0  # the longest rebalance timeout of the members
-    missing: dict[str, None] = field(default_factory=dict)  # member ids
-
-    def expired(self, member_id: str, now_us: int) -> bool:
-        """Return whether the coordinator removes a member for its missing SyncGroup."""
-        return member_id in self.missing and now_us - self.since_us >= self.timeout_us
+        A static member's new id begins with the session of the old one: ClassicGroup
+        .replaceStaticMember copies it, and the timer is scheduled before the JoinGroup's timeouts
+        are taken over (GroupMetadataManager.updateStaticMemberThenRebalanceOrCompleteJoin). A
+        Heartbeat or the next generation gives it its own. So may a commit, which no fact tells of:
+        the shorter one of the two is never too long.
+        """
+        if heard_us == self.took_us:
+            return min(self.session_us, self.former_session_us)
+        return self.session_us
 
 
 class GroupMembers:
-    """All members of all groups."""
+    """All members of all groups.
+
+    A static member that comes back has another member id, and may have other timeouts. The old id
+    keeps what it told: the coordinator may give it back (harm/truth/reverts.py), or find it in the
+    log; a deposed coordinator goes on with it.
+    """
 
     def __init__(self, trace: FactSource) -> None:
         self._members: dict[tuple[str, str], GroupMember] = {}
-        self._statics: dict[tuple[str, str], GroupMember] = {}  # by group.instance.id
+        # By group and group.instance.id: who joined last with it, and without a member id.
+        self._statics: dict[tuple[str, str], GroupMember] = {}
         self._patterns: dict[tuple[str, str], None] = {}  # groups and hosts that match patterns
         self._given = GivenIds(trace)
+        trace.subscribe(facts.GroupState, self._on_state)
         trace.subscribe(facts.MemberIdReverted, self._on_reverted)
         trace.subscribe(facts.ConsumerAssigned, self._on_assigned)
         trace.subscribe(facts.GroupAssigned, self._on_group_assigned)
@@ -116,22 +124,31 @@ class GroupMembers:
         """Return whether a member finds its topics by a pattern, in the metadata that it has."""
         return (group, self.member(group, member_id).host) in self._patterns
 
+    def hear(self, t_us: int, fact: facts.MemberRequest) -> tuple[GroupMember, str]:
+        """Return the member that sent a request, and how its JoinGroup differs from its last."""
+        joins = fact.api == "JoinGroup"
+        if joins and not fact.member_id and fact.instance_id is not None:
+            member = self._statics[fact.group, fact.instance_id] = GroupMember()
+        else:
+            member = self.member(fact.group, fact.member_id, fact.instance_id)
+        return member, member.learn(t_us, fact) if joins else ""
+
     def member(self, group: str, member_id: str, instance_id: str | None = None) -> GroupMember:
-        """Return a member. A static one asks without an id; the one that it gets names it.
+        """Return a member. A static one joins without an id; the next new id is that of the join.
 
         Kafka makes it of the group.instance.id and a random part. A static classic member that
         joins a consumer group gets a random one (harm/truth/given_ids.py).
         """
-        if instance_id is not None:
-            member = self._statics.setdefault((group, instance_id), GroupMember())
-            if member_id:
-                self._members[group, member_id] = member
-            return member
         known = self._members.get((group, member_id))
-        if known is None:
+        if known is not None and (member_id or instance_id is None):
+            return known
+        if instance_id is None:
             join = self._given.join(group, member_id)
             instance = member_id.rpartition("-")[0] if join is None else join.instance_id or ""
-            known = self._statics.get((group, instance)) or GroupMember()
+        else:
+            instance = instance_id
+        known = self._statics.get((group, instance)) or GroupMember()
+        if member_id or instance_id is None:
             self._members[group, member_id] = known
         return known
 
@@ -143,6 +160,10 @@ class GroupMembers:
         """
         times = {each: self.member(fact.group, each).joined_us for each in fact.member_ids}
         return {each: joined_us for each, joined_us in times.items() if joined_us >= 0}
+
+    def _on_state(self, _s: int, _t: int, _node: str, fact: facts.GroupState) -> None:
+        for member_id in fact.member_ids:
+            self.member(fact.group, member_id)  # a new id belongs to the last JoinGroup until now
 
     def _on_reverted(self, _s: int, t: int, _n: str, fact: facts.MemberIdReverted) -> None:
         self.member(fact.group, fact.member_id).joined_us = t  # its session begins anew

@@ -20,13 +20,12 @@ from kafkasim.model import facts
 from kafkasim.scenarios.judging.group_members import (
     OTHER_SUBSCRIPTION,
     SAME_SUBSCRIPTION,
-    AwaitedSyncs,
     BlankMetadata,
     GroupMembers,
 )
 from kafkasim.scenarios.judging.harm.truth.reverts import Reverts
 from kafkasim.scenarios.judging.harm.truth.standstills import Standstills
-from kafkasim.scenarios.judging.harm.truth.tenures import Tenure
+from kafkasim.scenarios.judging.harm.truth.tenures import AwaitedSyncs, Tenure
 from kafkasim.scenarios.judging.invariants.traced import TracedCluster
 from kafkasim.scenarios.judging.readers.removed_offsets import DeletedOffsets, Offset
 from kafkasim.scenarios.judging.source import BrokerLimits
@@ -99,18 +98,16 @@ class Groups:
         self._check_coordinator(seq, t, node, fact)
         tenure = self._tenures.get((node, fact.group))
         member_id = fact.member_id
-        member = self._known.member(fact.group, member_id, fact.instance_id)
-        told = ""
-        if fact.api == "JoinGroup":
-            told = member.learn(t, fact)
+        member, told = self._known.hear(t, fact)
         if tenure is None:
             return
         if fact.api == "JoinGroup":
-            for known in tenure.members:
-                instance = self._known.member(fact.group, known).instance_id
-                if fact.instance_id is not None and instance == fact.instance_id:
-                    if known != member_id:
-                        tenure.replaced[known] = None
+            for known in tenure.members if fact.instance_id is not None else ():
+                former = self._known.member(fact.group, known)
+                if former.instance_id == fact.instance_id and known != member_id:
+                    tenure.replaced[known] = None
+                    if not member_id:
+                        member.takes_place_of(former, t)
             tenure.longest_us = max(tenure.longest_us, member.rebalance_us)
         elif fact.api == "SyncGroup" and fact.generation == tenure.generation:
             tenure.synced = True
@@ -190,7 +187,8 @@ class Groups:
             return
         unjoined = before.state == PREPARING and t - before.since_us >= before.longest_us
         for member_id in before.members:
-            silent_us = t - before.heard[member_id]
+            heard_us = before.heard[member_id]
+            silent_us = t - heard_us
             if (
                 member_id in fact.member_ids
                 or unjoined
@@ -198,7 +196,7 @@ class Groups:
                 or member_id in before.left
                 or member_id in before.replaced
                 or self._reverts.explain(node, fact, member_id, t)
-                or silent_us >= self._known.member(fact.group, member_id).session_us
+                or silent_us >= self._known.member(fact.group, member_id).allowed_us(heard_us)
             ):
                 continue
             self._violated(

@@ -105,14 +105,16 @@ def _asks(
     *,
     instance: str | None = None,
     protocols: tuple[str, ...] = ("range",),
+    session_ms: int = 6000,
+    node: str = "broker-1",
 ) -> Row:
     """A request of a member whose session is 6 s and whose rebalance timeout is 10 s."""
     topics, times = (), (0, 0)
     if api == "JoinGroup":
-        topics, times = ("orders",), (6000, 10_000)
+        topics, times = ("orders",), (session_ms, 10_000)
     else:
         protocols = ()
-    return "broker-1", facts.MemberRequest(
+    return node, facts.MemberRequest(
         "billing", member, instance, api, generation, topics, protocols, *times
     )
 
@@ -181,6 +183,10 @@ STATIC: list[Row] = [  # the process of x-1 starts again after a second
 ]  # fmt: skip
 RETURNED: list[Row] = [  # its new id is x-2, whose record is appended; then a rebalance begins
     *STATIC, RESTARTED, WRITTEN, _group("PreparingRebalance", 1, "m1", "x-2"),
+]  # fmt: skip
+UPDATED: Row = _asks("JoinGroup", "", -1, instance="x", session_ms=12_000)
+DEPLOYED: list[Row] = [  # the process of x-1 has another session timeout than before
+    *STATIC, UPDATED, WRITTEN, _group("Stable", 1, "m1", "x-2"),
 ]  # fmt: skip
 
 
@@ -961,6 +967,42 @@ STORIES: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
          _group("Stable", 1, "m1", "m2", "x-1")],
         [_later(5), _group("PreparingRebalance", 1, "m1", "m2")],
         [_later(4.9), _group("PreparingRebalance", 1, "m1", "m2")],
+    ),
+    "needless-eviction an old id that is back has its own session": (
+        [*STATIC, _asks("SyncGroup", "x-1"), UPDATED, WRITTEN,
+         _group("PreparingRebalance", 1, "m1", "x-2"), _later(5), *FORMER,
+         _group("CompletingRebalance", 2, "m1", "x-1"), _asks("SyncGroup", "x-1", 2),
+         _asks("SyncGroup", generation=2), _group("Stable", 2, "m1", "x-1"), _later(4),
+         _asks("Heartbeat", generation=2)],
+        [_later(2), _group("PreparingRebalance", 1, "m1")],
+        [_later(1.9), _group("PreparingRebalance", 1, "m1")],
+    ),
+    "needless-eviction an old id has its own session at a deposed coordinator": (
+        [*STATIC, ("broker-2", facts.CoordinatorLoaded(0, 2, True)),
+         _group("Stable", 1, "m1", "x-1", reason="loaded", node="broker-2"),
+         _asks("JoinGroup", "", -1, instance="x", session_ms=12_000, node="broker-2"),
+         _group("Stable", 1, "m1", "x-2", node="broker-2"), _asks("Heartbeat")],
+        [_later(5), _group("PreparingRebalance", 1, "m1")],
+        [_later(4.9), _group("PreparingRebalance", 1, "m1")],
+    ),
+    "needless-eviction a new id begins with the session of the old one": (
+        [*DEPLOYED, _later(2), _asks("Heartbeat")],
+        [_later(4), _group("PreparingRebalance", 1, "m1")],
+        [_later(3.9), _group("PreparingRebalance", 1, "m1")],
+    ),
+    "needless-eviction a new id has its own session when it is heard": (
+        [*DEPLOYED, _later(1), _asks("Heartbeat", "x-2"), _later(5), _asks("Heartbeat"), _later(5),
+         _asks("Heartbeat")],
+        [_later(2), _group("PreparingRebalance", 1, "m1")],
+        [_later(1.9), _group("PreparingRebalance", 1, "m1")],
+    ),
+    "needless-eviction a new id has its own session in the next generation": (
+        [*DEPLOYED, _later(1), _asks("JoinGroup"), _group("PreparingRebalance", 1, "m1", "x-2"),
+         _group("CompletingRebalance", 2, "m1", "x-2"), _asks("SyncGroup", generation=2),
+         _asks("SyncGroup", "x-2", 2), _group("Stable", 2, "m1", "x-2"), _later(5),
+         _asks("Heartbeat", generation=2), _later(5), _asks("Heartbeat", generation=2)],
+        [_later(2), _group("PreparingRebalance", 2, "m1")],
+        [_later(1.9), _group("PreparingRebalance", 2, "m1")],
     ),
     "vanished-offset a committed offset is not there": (
         [OFFSETS, LOADED, ("broker-1", committed(5)), END],

@@ -137,14 +137,29 @@ GROUP_STEPS = """
     WINDOW stretch AS (PARTITION BY run, node, group, tenure, stretch ORDER BY seq)"""
 
 MEMBERS_TOLD = """
-    -- What members told of themselves. A static member asks first without an id.
-    SELECT told.*, CASE WHEN api = 'JoinGroup' AND instance_id IS NOT NULL
-                        THEN concat('i:', instance_id)
-                        WHEN static IS NOT NULL THEN concat('i:', static)
-                        ELSE concat('m:', member_id) END AS key
-    FROM (SELECT * FROM MemberRequest
-          WHERE api = 'JoinGroup' OR (api = 'ConsumerGroupHeartbeat' AND generation >= 0)) AS told
-    LEFT JOIN group_statics USING (run, group, member_id)"""
+    -- What members told of themselves. A static member joins without an id.
+    SELECT * FROM MemberRequest
+    WHERE api = 'JoinGroup' OR (api = 'ConsumerGroupHeartbeat' AND generation >= 0)"""
+
+MEMBERS_BY_ID = """
+    -- The same by member id (key). The JoinGroup of a static member without an id is that of the
+    -- new ids that are seen until the next such JoinGroup with its group.instance.id
+    -- (judging/group_members.py:GroupMembers).
+    SELECT told.*, coalesce(sights.member_id, told.member_id) AS key
+    FROM (SELECT *, coalesce(min(IF(member_id = '', seq, NULL)) OVER (
+                        PARTITION BY run, group, instance_id ORDER BY seq
+                        ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING), 1L << 62) AS next_seq
+          FROM members_told) AS told
+    LEFT JOIN (SELECT run, group, static, member_id, min(seq) AS seen_seq
+               FROM (SELECT run, group, seq, explode(member_ids) AS member_id FROM GroupState
+                     UNION ALL
+                     SELECT run, group, seq, member_id FROM MemberRequest
+                     UNION ALL
+                     SELECT run, group, seq, member_id FROM MemberIdReverted)
+               JOIN group_statics USING (run, group, member_id)
+               GROUP BY run, group, static, member_id) AS sights
+        ON told.run = sights.run AND told.group = sights.group AND told.member_id = ''
+        AND instance_id = static AND seen_seq > seq AND seen_seq < next_seq"""
 
 GIVEN_IDS = """
     -- The JoinGroups of static members without an id, with the random id that the coordinator of a
@@ -188,13 +203,10 @@ STEP_MEMBERS = """
     -- member is gone, with what they had told when the step began. longest_us is how long the step
     -- waits for members: the longest rebalance timeout of its members and of whoever joined then.
     WITH asked AS (
-        SELECT *, IF(static IS NULL, concat('m:', member_id), concat('i:', static)) AS key
-        FROM (SELECT *, explode(member_ids) AS member_id FROM group_steps
-              WHERE judged AND (next_what = 'state'
-                      AND size(array_except(member_ids, next_ids)) > 0
-                  OR state IN ('PreparingRebalance', 'CompletingRebalance')
-                      AND NOT consumer AND NOT resumed AND lasted > 1000000))
-        LEFT JOIN group_statics USING (run, group, member_id))
+        SELECT *, explode(member_ids) AS member_id FROM group_steps
+        WHERE judged AND (next_what = 'state' AND size(array_except(member_ids, next_ids)) > 0
+            OR state IN ('PreparingRebalance', 'CompletingRebalance')
+                AND NOT consumer AND NOT resumed AND lasted > 1000000))
     SELECT * EXCEPT (own), greatest(coalesce(max(rebalance_us) OVER step, 0),
                                     coalesce(own.joined_us, 0)) AS longest_us,
            max(instance_id IS NOT NULL) OVER step AS any_static,
@@ -206,7 +218,7 @@ STEP_MEMBERS = """
                last(session_us, true) OVER told AS session_us,
                last(rebalance_us, true) OVER told AS rebalance_us
         FROM (
-            SELECT run, group, key, seq, CAST(NULL AS STRING) AS instance_id,
+            SELECT run, group, member_id AS key, seq, CAST(NULL AS STRING) AS instance_id,
                    CAST(NULL AS BIGINT) AS own_session_us, CAST(NULL AS BIGINT) AS session_us,
                    CAST(NULL AS BIGINT) AS rebalance_us,
                    struct(node, tenure, step, member_id, seq, t_us, state, generation, consumer,
@@ -220,7 +232,7 @@ STEP_MEMBERS = """
                    IF(api = 'JoinGroup', nullif(session_timeout_ms, 0) * 1000, -1),
                    IF(api = 'JoinGroup', rebalance_timeout_ms, nullif(rebalance_timeout_ms, 0))
                    * 1000, NULL
-            FROM members_told)
+            FROM members_by_id)
         WINDOW told AS (PARTITION BY run, group, key ORDER BY seq))
     WHERE own IS NOT NULL
     WINDOW step AS (PARTITION BY run, group, own.node, own.tenure, own.step)"""
@@ -232,6 +244,7 @@ VIEWS = {
     "given_ids": GIVEN_IDS,
     "group_statics": GROUP_STATICS,
     "members_told": MEMBERS_TOLD,
+    "members_by_id": MEMBERS_BY_ID,
     "step_members": STEP_MEMBERS,
 }
 """Views for the checks of groups, by name, each after those it reads itself."""

@@ -55,7 +55,7 @@ GONE = """
 _AWAITED = """
     -- Of those, the members of classic groups from which the coordinator has awaited SyncGroup for
     -- the longest rebalance timeout of all, in vain, since the join phase of their generation ended
-    -- (judging/group_members.py:AwaitedSyncs).
+    -- (judging/harm/truth/tenures.py:AwaitedSyncs).
     SELECT waiting.run, waiting.group, waiting.member_id, next_seq
     FROM (SELECT gone.run, gone.node, gone.group, gone.generation, gone.member_id, next_seq,
                  next_t_us, formed_seq, formed_us, explode(formed_ids) AS each
@@ -72,14 +72,11 @@ _AWAITED = """
               ON gone.run = sync.run AND gone.node = sync.node AND gone.group = sync.group
               AND gone.member_id = sync.member_id AND gone.generation = sync.generation
               AND sync.seq > formed_seq AND sync.seq < next_seq) AS waiting
-    LEFT JOIN group_statics AS statics ON waiting.run = statics.run
-        AND waiting.group = statics.group AND waiting.each = statics.member_id
     JOIN (SELECT run, group, key, seq, lead(seq) OVER (PARTITION BY run, group, key ORDER BY seq)
                      AS until, rebalance_timeout_ms
-          FROM members_told WHERE api = 'JoinGroup') AS told
+          FROM members_by_id WHERE api = 'JoinGroup') AS told
         ON waiting.run = told.run AND waiting.group = told.group AND told.seq < formed_seq
-        AND coalesce(until, next_seq) > formed_seq
-        AND told.key = IF(static IS NULL, concat('m:', each), concat('i:', static))
+        AND coalesce(until, next_seq) > formed_seq AND told.key = each
     GROUP BY waiting.run, waiting.node, waiting.group, waiting.member_id, next_seq, next_t_us,
              formed_us
     HAVING next_t_us - formed_us >= max(rebalance_timeout_ms) * 1000"""
@@ -89,18 +86,19 @@ _HEARD = """
     -- of their generation, or by any request if the group is of the consumer protocol, but by none
     -- that names an earlier epoch than the member's. A JoinGroup without an id is that of the
     -- static member which got one.
-    SELECT gone.*, begins, loads, anew, api, calls, heard.seq AS heard_seq, heard.t_us AS heard_us
+    SELECT gone.*, begins, loads, anew, former_us, api, calls, heard.seq AS heard_seq,
+           heard.t_us AS heard_us
     FROM members_gone AS gone JOIN (
         SELECT run, node, group, tenure, seq, coalesce(since_us, t_us) AS t_us, member_id, consumer,
                true AS begins, consumer AND reason = 'loaded' AS loads, consumer AND anew AS anew,
-               '' AS api, false AS calls
+               former_us, '' AS api, false AS calls
         FROM (SELECT *, explode(IF(IF(consumer, anew, fresh) OR before_ids IS NULL, member_ids,
                                 array_except(member_ids, before_ids))) AS member_id
               FROM group_steps WHERE before_ids IS NULL OR reason != 'reverted')
         LEFT JOIN replacing USING (run, node, group, seq, member_id)
         UNION ALL
         SELECT run, node, group, tenure, seq, t_us, coalesce(given, member_id), consumer, false,
-               NULL, NULL, api, api = 'Heartbeat' AND generation < current
+               NULL, NULL, NULL, api, api = 'Heartbeat' AND generation < current
         FROM (SELECT *, last(IF(what = 'state', generation, NULL), true) OVER (
                   PARTITION BY run, node, group, tenure ORDER BY seq) AS current,
                   last(IF(what = 'state' AND NOT consumer, IF(state = 'Dead', 0, generation), NULL),
@@ -133,17 +131,36 @@ _EPOCHS = """
 
 _REPLACING = """
     -- Static members that take the place of another one, or get it back, within a generation: their
-    -- session begins with the JoinGroup, or as the old id is back, before the group tells of it.
-    SELECT new.run, new.node, new.group, new.seq, new.member_id, max(asked.t_us) AS since_us
+    -- session begins with the JoinGroup, or as the old id is back, before the group tells of it. A
+    -- new id begins with the session of the old one (former_us; judging/group_members.py:
+    -- GroupMember.allowed_us).
+    SELECT new.run, new.node, new.group, new.seq, new.member_id, max(asked.t_us) AS since_us,
+           max_by(IF(joins, former_us, NULL), asked.seq) AS former_us
     FROM (SELECT run, node, group, seq, explode(array_except(member_ids, before_ids)) AS member_id
           FROM group_steps WHERE NOT consumer AND NOT fresh) AS new
-    JOIN (SELECT run, node, group, instance_id, seq, t_us FROM MemberRequest
+    JOIN (SELECT run, node, group, instance_id, seq, t_us, true AS joins FROM MemberRequest
           WHERE api = 'JoinGroup' AND instance_id IS NOT NULL
           UNION ALL
-          SELECT run, node, group, instance_id, seq, t_us FROM MemberIdReverted) AS asked
+          SELECT run, node, group, instance_id, seq, t_us, false FROM MemberIdReverted) AS asked
         ON new.run = asked.run AND new.node = asked.node AND new.group = asked.group
         AND regexp_replace(new.member_id, '-[^-]*$', '') = instance_id AND asked.seq < new.seq
+    LEFT JOIN formers ON new.run = formers.run AND new.node = formers.node
+        AND new.group = formers.group AND new.seq = formers.seq AND instance_id = formers.static
     GROUP BY new.run, new.node, new.group, new.seq, new.member_id"""
+
+_FORMERS = """
+    -- The sessions of static members that are gone within a generation.
+    SELECT gone.run, gone.node, gone.group, gone.seq, static,
+           max_by(session_timeout_ms, told.seq) * 1000 AS former_us
+    FROM (SELECT run, node, group, seq, explode(array_except(before_ids, member_ids)) AS member_id
+          FROM group_steps WHERE NOT consumer AND NOT fresh) AS gone
+    JOIN group_statics AS statics ON gone.run = statics.run AND gone.group = statics.group
+        AND gone.member_id = statics.member_id
+    JOIN (SELECT run, group, key, seq, session_timeout_ms FROM members_by_id
+          WHERE api = 'JoinGroup') AS told
+        ON gone.run = told.run AND gone.group = told.group AND told.key = gone.member_id
+        AND told.seq < gone.seq
+    GROUP BY gone.run, gone.node, gone.group, gone.seq, static"""
 
 _SESSIONS = """
     -- The same since the session began last, with when it began anew (at_us), and how long it is
@@ -272,8 +289,8 @@ NEEDLESS_EVICTION = offending(
     # after the session counts no more, nor what comes later. A removal that was not committed in
     # time is repeated.
     f"""
-    WITH replacing AS ({_REPLACING}), epochs AS ({_EPOCHS}), heard AS ({_HEARD}),
-    sessions AS ({_SESSIONS}),
+    WITH formers AS ({_FORMERS}), replacing AS ({_REPLACING}), epochs AS ({_EPOCHS}),
+    heard AS ({_HEARD}), sessions AS ({_SESSIONS}),
     removed AS ({_REMOVED}), repeated AS ({_REPEATED}), awaited AS ({_AWAITED})
     SELECT run, CAST(NULL AS STRING) AS topic_id, CAST(NULL AS BIGINT) AS partition,
            next_seq AS seq, group, member_id, min(next_t_us) - max(since_us) AS silent,
@@ -289,7 +306,8 @@ NEEDLESS_EVICTION = offending(
     GROUP BY run, node, group, tenure, member_id, next_seq
     HAVING min(next_t_us) - max(since_us)
         < IF(coalesce(any_value(loaded), false) AND max(at_us) IS NULL,
-             any_value(consumer_session_us), any_value(session_us))
+             any_value(consumer_session_us),
+             least(any_value(session_us), IF(max(at_us) IS NULL, max(former_us), NULL)))
        AND NOT coalesce(any_value(consumer)
            AND any_value(unsynced)
            AND min(next_t_us) - least(max(since_us), any_value(joined_us), any_value(called_us))

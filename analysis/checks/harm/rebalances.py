@@ -43,7 +43,7 @@ _JOINED = """
            lag(seq) OVER one AS before, coalesce(lag(topics) OVER one, array()) = topics
               AND coalesce(lag(protocols) OVER one, array()) = protocols AS same,
            coalesce(lag(generation) OVER one, -1) = generation AS same_generation
-    FROM members_told WHERE api = 'JoinGroup'
+    FROM members_by_id WHERE api = 'JoinGroup'
     WINDOW one AS (PARTITION BY run, group, key ORDER BY seq)"""
 
 _REJOINED = """

@@ -5,7 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from kafkasim.model import facts
-from kafkasim.scenarios.judging.group_members import AwaitedSyncs
+
+
+@dataclass(slots=True)
+class AwaitedSyncs:
+    """From whom a coordinator awaits SyncGroup since it has answered their JoinGroup.
+
+    The timer goes on when the group is Stable, as it is with the leader's SyncGroup, and Heartbeats
+    do not renew it (GroupMetadataManager.schedulePendingSync, expirePendingSync). It is in memory
+    only: a coordinator that loads the group awaits nothing.
+    """
+
+    since_us: int = 0
+    timeout_us: int = 0  # the longest rebalance timeout of the members
+    missing: dict[str, None] = field(default_factory=dict)  # member ids
+
+    def expired(self, member_id: str, now_us: int) -> bool:
+        """Return whether the coordinator removes a member for its missing SyncGroup."""
+        return member_id in self.missing and now_us - self.since_us >= self.timeout_us
 
 
 @dataclass(slots=True)
