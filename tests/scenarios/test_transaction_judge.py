@@ -15,6 +15,7 @@ from tests.scenarios.transaction_cases import (
     ATTEMPTS,
     BACK,
     EXCUSES,
+    LATE_BATCHES,
     LATE_ENDS,
     RESTING,
     SKIPPED_MARKERS,
@@ -24,7 +25,7 @@ from tests.scenarios.transaction_cases import (
     excused,
 )
 
-KNOWN = LATE_ENDS | SKIPPED_MARKERS | UNLISTED_IDS
+KNOWN = LATE_BATCHES | LATE_ENDS | SKIPPED_MARKERS | UNLISTED_IDS
 
 OTHERS = ("duplicate",)
 """Anomalies that other judges find."""

@@ -476,6 +476,64 @@ LATE_ENDS: dict[str, tuple[Rows, dict[str, int]]] = {
 """Stories of a transaction that the coordinator ends before its producer asks for it."""
 
 
+def added(epoch: int = 0) -> Rows:
+    fact = facts.TransactionState(
+        TID, 7, epoch, "CompleteAbort", "Ongoing", ("orders-0",), 60000, 1, "add"
+    )
+    return [("broker-2", fact)]
+
+
+def late_batch(
+    fails: Rows,
+    *,
+    asked: Sequence[tuple[str, Any]] = ending(True),
+    early: bool = False,
+    epoch: int = 0,
+    between: Sequence[tuple[str, Any]] = added(),
+    behind: Sequence[tuple[str, Any]] = (),
+    marked: bool = False,
+) -> Rows:
+    """Record 100 fails and its transaction is aborted; its batch comes in the next one, and is
+    read. Record 99 of the same transaction was in time."""
+    comes = appended(2, 100, sequence=1)
+    return [
+        *TOPICS, *READER, *begun(), *sent(99, 100), *appended(0, 99), *behind, *asked, *fails,
+        *ending(False), *decided(False), *ended("aborted"), *marker(1, marked),
+        *(comes if early else ()), *begun(1, epoch), *sent(101, number=1), *ending(True, 1),
+        *between, *(() if early else comes), *appended(3, 101, sequence=2, epoch=epoch),
+        *decided(epoch=epoch), *ended("committed", 1), *marker(4, True, epoch), *sought(2),
+        *polled(2, 100),
+        *final((0, (99,), 7), (1, (), 7), (2, (100,), 7), (3, (101,), 7), (4, (), 7)),
+    ]  # fmt: skip
+
+
+EXPIRED = failed(100, error="TIMED_OUT")
+LATE_BATCHES: dict[str, tuple[Rows, dict[str, int]]] = {
+    # story: rows, and what is not explained
+    "late batch: it expired during a commit": (late_batch(EXPIRED), {}),
+    "late batch: it expired during an abort": (late_batch(EXPIRED, asked=ending(False)), {}),
+    "no late batch: it failed before the end was asked for": (
+        late_batch(EXPIRED, asked=[]), TOO_EARLY),
+    "no late batch: no broker could have appended it": (
+        late_batch(failed(100, may_be=False)), TOO_EARLY),
+    "no late batch: another one failed": (late_batch(failed(99)), TOO_EARLY),
+    "no late batch: it came before the next transaction": (
+        late_batch(EXPIRED, early=True), TOO_EARLY),
+    "no late batch: the next transaction has an epoch of its own": (
+        late_batch(EXPIRED, epoch=1, between=[*initialized(1), *added(1)]), TOO_EARLY),
+    "no late batch: the next transaction has not added the partition": (
+        late_batch(EXPIRED, between=[]), TOO_EARLY),
+    "no late batch: the next transaction has its marker": (
+        late_batch(EXPIRED, between=[*added(), *marker(2, True)]), TOO_EARLY),
+    "no late batch: it was read before it came": (
+        late_batch(EXPIRED, behind=[*appended(2, 100), *sought(2), *polled(2, 100)]),
+        {"aborted-read": 1, "duplicate": 1}),
+    "late batch: a record in time is committed, too": (
+        late_batch(EXPIRED, marked=True), {"torn-transaction": 1}),
+}  # fmt: skip
+"""Stories of a record that a leader appends in the transaction after its own, which was aborted."""
+
+
 def changed(reason: str, leader: int = 1) -> Rows:
     change = facts.PartitionChanged(3, T, 0, leader, 0, 0, (1,), (1,), reason, False)
     return [("broker-3", change)]

@@ -34,7 +34,7 @@ READS = offending(
     f"""
     SELECT run, topic_id, partition, seq, offset, record_id, group, {_MARKED} AS spots,
            IF(outcome = 'aborted' OR commit_asked IS NULL, 'aborted-read', 'precommitted-read')
-               AS name, story, late
+               AS name, story, late, joined
     FROM (SELECT run, topic_id, partition, seq, offset, record_id, group,
                  max_by(begun, appended) AS begun
           FROM polled_records
@@ -44,10 +44,15 @@ READS = offending(
           WHERE appended < seq
           GROUP BY run, topic_id, partition, seq, offset, record_id, group)
     JOIN transactions USING (run, begun) {DECIDER} LEFT JOIN late_ends USING (run, begun)
+    LEFT JOIN late_batches USING (run, begun, topic_id, partition, offset)
     WHERE outcome = 'aborted' OR commit_asked IS NULL OR coalesce(decided, 1L << 62) >= seq""",
     "name",
     "'group %s got record %d at offset %d of %s', group, record_id, offset, story",
-    place=about("offset", spots="spots", excused="IF(late < seq, 'late-end', '')"),
+    place=about(
+        "offset",
+        spots="spots",
+        excused="IF(late < seq, 'late-end', IF(joined < seq, 'late-batch', ''))",
+    ),
 )
 
 HANGING = offending(
@@ -65,7 +70,8 @@ HANGING = offending(
     place=about(shown=AT_END, spots="spots", excused="IF(skipped, 'skipped-marker', '')"),
 )
 
-_FATES = ("committed", "aborted", "open")
+_FATES = ("committed", "aborted", "open", "later")
+"""What the final logs say of a record; later: it was committed with a later transaction."""
 
 TORN = offending(
     # Some records or offsets of a transaction are readable and others are not.
@@ -73,13 +79,16 @@ TORN = offending(
     SELECT torn.*, late FROM (
     SELECT run, topic_id, partition, seq, story, spots, false AS back,
            coalesce(exists(unlisted, one -> one.low < offset AND offset < one.high), false)
-               AND aborts AS unlisted
+               AND aborts AS unlisted,
+           joined
     FROM (SELECT * FROM (
         SELECT run, transactions.begun AS seq, outcome, producer_id, aborted IS NOT NULL AS aborts,
-               IF(outcome = 'aborted' AND aborted IS NULL, committed, aborted) AS first,
+               outcome = 'aborted' AND committed IS NULL AND later IS NOT NULL AS joined,
+               IF(outcome = 'aborted' AND (aborted IS NULL OR committed IS NULL),
+                  coalesce(committed, later), aborted) AS first,
                format_string('%s (%s) is aborted in part', transactions.story, outcome) AS story,
-               concat(transform(filter(array(committed, aborted, open), one -> one IS NOT NULL),
-                                one -> {
+               concat(transform(filter(array(committed, aborted, open, later),
+                                       one -> one IS NOT NULL), one -> {
         spot("one.topic_id", "one.partition", "one.offset", after="begun")
     }),
                       array({_DECIDED})) AS spots
@@ -89,17 +98,21 @@ TORN = offending(
             for each in _FATES
         )
     }
-              FROM final_fates GROUP BY run, begun)
+              FROM (SELECT *, IF(joined IS NOT NULL AND fate = 'committed', 'later', fate) AS state
+                    FROM (SELECT run, begun, topic_id, partition, offset, state AS fate
+                          FROM final_fates)
+                    LEFT JOIN late_batches USING (run, begun, topic_id, partition, offset))
+              GROUP BY run, begun)
         JOIN transactions USING (run, begun) {DECIDER}
         WHERE (aborted IS NOT NULL AND (outcome = 'committed' OR committed IS NOT NULL))
-           OR (outcome = 'aborted' AND committed IS NOT NULL))
+           OR (outcome = 'aborted' AND (committed IS NOT NULL OR later IS NOT NULL)))
     LATERAL VIEW inline(array(first)) AS topic_id, partition, offset)
     LEFT JOIN unlisted_ids USING (run, topic_id, partition, producer_id)
     UNION ALL
     SELECT run, topic_id, partition, begun,
            format_string('%s committed without record %d', story, record_id),
            concat(coalesce(places, {NO_SPOTS}), array({_EPOCH})), coalesce(back, false),
-           false
+           false, false
     FROM (SELECT run, begun, topic_id, partition, record_id FROM transaction_rows
           WHERE what = 'sent')
     JOIN transactions USING (run, begun)
@@ -117,7 +130,7 @@ TORN = offending(
     UNION ALL
     SELECT run, CAST(NULL AS STRING), CAST(NULL AS BIGINT), begun,
            format_string('%s committed without offset %d', story, wanted),
-           array({spot("home", "home_partition", after="begun")}, {_DECIDED}), false, false
+           array({spot("home", "home_partition", after="begun")}, {_DECIDED}), false, false, false
     FROM (SELECT run, begun, group, topic, partition, max_by(offset, seq) AS wanted
           FROM transaction_rows WHERE what = 'offset' GROUP BY run, begun, group, topic, partition)
     JOIN transactions USING (run, begun)
@@ -140,7 +153,7 @@ TORN = offending(
         shown=AT_END,
         spots="spots",
         excused=f"IF(late IS NOT NULL AND NOT coalesce(back, false), 'late-end',"
-        f" IF(unlisted, 'unlisted-id', {GIVEN_BACK}))",
+        f" IF(joined, 'late-batch', IF(unlisted, 'unlisted-id', {GIVEN_BACK})))",
     ),
 )
 

@@ -162,6 +162,50 @@ LATE_ENDS = """
         AND coalesce(open.for[state].seq, 1L << 62) > seq
     GROUP BY run, open.begun"""
 
+LATE_BATCHES = """
+    -- Records of aborted transactions that a leader appended in a later one of the same producer id
+    -- and epoch, and the row. They had failed with an unknown outcome while their own transaction
+    -- was ending, and the later one had added the partition and had no marker there yet.
+    -- (scenarios/judging/transactions/known/late_batches.py)
+    WITH failed AS (
+        SELECT DISTINCT run, begun, producer_id, producer_epoch, topic_id, partition, record_id
+        FROM (SELECT run, node, topic_id, partition, record_id, begun FROM transaction_rows
+              WHERE what = 'sent')
+        JOIN (SELECT run, node, topic_id, partition, record_id, seq AS failed
+              FROM SendFailed LATERAL VIEW explode(record_ids) AS record_id WHERE indeterminate)
+            USING (run, node, topic_id, partition, record_id)
+        JOIN (SELECT run, begun, min(seq) AS asked FROM transaction_rows
+              WHERE what IN ('commit', 'abort') GROUP BY run, begun) USING (run, begun)
+        JOIN (SELECT run, begun, producer_id, producer_epoch, ended FROM transactions
+              WHERE outcome = 'aborted') USING (run, begun)
+        WHERE asked < failed AND failed < ended),
+    told AS (
+        SELECT run, producer_id, producer_epoch, begun AS seq, 'begun' AS what, NULL AS place
+        FROM transactions
+        UNION ALL
+        SELECT run, producer_id, producer_epoch, seq, 'added', place
+        FROM TransactionState LATERAL VIEW explode(assignment) AS place WHERE state = 'Ongoing'
+        UNION ALL
+        SELECT run, producer_id, producer_epoch, seq, 'marked', concat(topic, '-', partition)
+        FROM MarkerWritten JOIN (SELECT DISTINCT run, topic_id, topic FROM TopicCreated)
+            USING (run, topic_id))
+    SELECT run, begun, topic_id, partition, offset, max(appended) AS joined
+    FROM (SELECT run, begun, topic_id, partition, offset, appended, producer_epoch,
+                 max(now.seq) FILTER (WHERE what = 'begun') AS open,
+                 max_by(now.epoch, now.seq) FILTER (WHERE what = 'begun') AS open_epoch,
+                 max_by(now.epoch, now.seq) FILTER (WHERE what = 'added') AS added_epoch,
+                 max_by(what, now.seq) FILTER (WHERE what != 'begun') AS last
+          FROM placed_records
+          JOIN failed USING (run, begun, topic_id, partition, record_id)
+          JOIN (SELECT DISTINCT run, topic_id, topic FROM TopicCreated) USING (run, topic_id)
+          JOIN (SELECT run, producer_id, struct(seq, producer_epoch AS epoch) AS now, what, place
+                FROM told) USING (run, producer_id)
+          WHERE now.seq < appended AND coalesce(place = concat(topic, '-', partition), true)
+          GROUP BY run, begun, topic_id, partition, offset, appended, producer_epoch)
+    WHERE open != begun AND open_epoch = producer_epoch AND added_epoch = producer_epoch
+        AND last = 'added'
+    GROUP BY run, begun, topic_id, partition, offset"""
+
 SKIPPED_MARKERS = """
     -- Transactions and partitions whose coordinator sent no marker there, because its process had
     -- not been told of the partition: it has had one ZooKeeper controller, elected after it
@@ -231,6 +275,7 @@ VIEWS = {
     "skipped_markers": SKIPPED_MARKERS,
     "unlisted_ids": UNLISTED_IDS,
     "placed_records": PLACED_RECORDS,
+    "late_batches": LATE_BATCHES,
     "final_states": FINAL_STATES,
     "final_fates": FINAL_FATES,
 }

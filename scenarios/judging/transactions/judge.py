@@ -17,6 +17,7 @@ from kafkasim.scenarios.judging.source import FactSource, Losses, PartitionKey
 from kafkasim.scenarios.judging.transactions.footing import END, Footing, Spot
 from kafkasim.scenarios.judging.transactions.holes import Holes
 from kafkasim.scenarios.judging.transactions.known.given_again import GivenBack
+from kafkasim.scenarios.judging.transactions.known.late_batches import LATE_BATCH, LateBatches
 from kafkasim.scenarios.judging.transactions.known.late_ends import LateEnds
 from kafkasim.scenarios.judging.transactions.known.skipped_markers import SkippedMarkers
 from kafkasim.scenarios.judging.transactions.known.unlisted import UnlistedIds
@@ -72,6 +73,7 @@ class Transactions:
         self._footing = Footing(trace, losses)
         self._given_back = given_back
         self._late_ends = LateEnds(trace)
+        self._late_batches = LateBatches(trace)
         self._skipped_markers = SkippedMarkers(trace)
         self._unlisted = UnlistedIds(trace, lambda id_: self._footing.of_id(id_, -1).key)
         self._ledger = Ledger(trace)
@@ -184,6 +186,7 @@ class Transactions:
                 name, what = "precommitted-read", "had not committed"
             else:
                 continue
+            begun = transaction.begun
             self._note(
                 name,
                 read.key,
@@ -194,7 +197,8 @@ class Transactions:
                 read.group,
                 read.seq,
                 self._behind(transaction, [(read.key, read.offset, read.record_id)], read.seq),
-                self._late_ends.excuse(transaction.begun, read.seq),
+                self._late_ends.excuse(begun, read.seq)
+                or self._late_batches.excuse(begun, read.key, read.offset, read.seq),
             )
 
     def _judge_owners(self) -> None:
@@ -242,6 +246,8 @@ class Transactions:
                 transaction = self._placed.transaction_at(key, offset, record_id)
                 if transaction is None:
                     continue
+                if state == COMMITTED and self._late_batches.excuse(transaction.begun, key, offset):
+                    state = LATE_BATCH
                 fate = fates.setdefault(transaction.begun, {})
                 fate[state] = min(
                     fate.get(state, (key, offset, record_id)), (key, offset, record_id)
@@ -305,8 +311,9 @@ class Transactions:
             detail = f"{detail}, {others}"
             why = late or self._unlisted.excuse(transaction.producer_id, key, offset)
             self._note("torn-transaction", key, detail, offset, record_id, spots=spots, why=why)
-        elif transaction.outcome == "aborted" and COMMITTED in fate:
-            key, offset, record_id = fate[COMMITTED]
+        elif transaction.outcome == "aborted" and (COMMITTED in fate or LATE_BATCH in fate):
+            late = late if COMMITTED in fate else LATE_BATCH
+            key, offset, record_id = fate.get(COMMITTED) or fate[LATE_BATCH]
             detail = f"{transaction.name} aborted, but record {record_id} at offset {offset} is"
             detail += " committed"
             self._note("torn-transaction", key, detail, offset, record_id, spots=spots, why=late)
