@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kafkasim.model.client.consumer.consumer import KafkaConsumer
 from kafkasim.model.client.exceptions import KafkaError
 from kafkasim.model.config import ConsumerConfig
 from kafkasim.model.errors import NONE, Errors
@@ -195,6 +196,17 @@ def test_max_poll_records_limits_and_the_rest_waits_in_the_buffer() -> None:
     h.run(5)
     assert offsets == [[0, 1], [2, 3], [4]]
     assert [m.partitions[0].fetch_offset for m in h.cluster.requests(FetchRequest)] == [0, 5]
+
+
+def test_what_was_fetched_of_a_topic_is_told_with_its_id_when_another_one_has_the_name() -> None:
+    h, _ = start(records=3, max_poll_records=2)
+    polled(h)
+    (consumer,) = h.process.clients.values()
+    assert isinstance(consumer, KafkaConsumer)
+    metadata = consumer.metadata
+    metadata.topic_ids["t"] = metadata.last_topic_ids["t"] = "id-another"
+    polled(h)
+    assert [(p.topic_id, p.offsets) for p in h.of(Polled)] == [("id-t", (0, 1)), ("id-t", (2,))]
 
 
 def test_a_damaged_batch_fails_every_poll_until_the_application_seeks_past_it() -> None:

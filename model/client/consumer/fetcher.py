@@ -307,13 +307,15 @@ class Fetcher:
         return polled
 
     def _tell_polled(self, state: TopicPartitionState, records: list[RecordTuple]) -> None:
+        """Tell of records, with the id of the topic that they are of: it may be gone by now."""
         tp = state.tp
+        assert state.asked is not None, state
         offsets, record_ids, _, _ = zip(*records) if records else ((), (), (), ())
         self._process.out.append(
             Polled(
                 self._config.group_id,
                 self._membership.member_id,
-                self._metadata.last_topic_ids.get(tp.topic, ""),
+                state.asked.topic_id,
                 tp.partition,
                 state.position,
                 state.high_watermark,
