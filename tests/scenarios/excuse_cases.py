@@ -1,0 +1,202 @@
+"""A variant that fails under each excuse, and the stored scenario that shows it.
+
+The scenarios are seeds of ``tests/bugs/seeds``, or of the catalogue or ``tests/scenarios/excuses``
+with a seed of their own. ``STORIES`` are the excuses of which no variant is known so far.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Case:
+    """A scenario in which an excuse is in force, with a variant and without."""
+
+    excuse: str  # as the table of scenarios/judging/README.md calls it
+    scenario: str
+    variant: str
+    fails: str  # a finding that the variant adds
+    seed: int | None = None  # None: a seed of tests/bugs/seeds, which has its own
+
+
+CASES: tuple[Case, ...] = (
+    Case(
+        "last-replica-standing",
+        "B02-truncate-to-hw-diverges",
+        "B01-truncate-to-hw",
+        "ISRDATA",
+        seed=1,
+    ),
+    Case(
+        "the last-known leader",
+        "last-known-leader-lost-its-disk",
+        "M01-hw-ignores-followers",
+        "ISRDATA",
+    ),
+    Case("unclean-election", "unclean-leader-elected-again", "M01-hw-ignores-followers", "ISRDATA"),
+    Case(
+        "lost positions",
+        "position-that-never-polled-goes-back",
+        "M01-hw-ignores-followers",
+        "ISRDATA",
+    ),
+    Case("lost commits", "coordinator-lost-generations", "M01-hw-ignores-followers", "ISRDATA"),
+    Case("reopened epoch", "a-gap-behind-a-reopened-epoch", "M01-hw-ignores-followers", "ISRDATA"),
+    Case(
+        "unfenced in controlled shutdown",
+        "unfenced-in-controlled-shutdown",
+        "B17-metadata-update-as-new-epoch",
+        "ONELEADER",
+    ),
+    Case(
+        "a forgotten expansion",
+        "expansion-forgotten-by-its-leader",
+        "M01-hw-ignores-followers",
+        "ACKED",
+    ),
+    Case(
+        "what a transaction rested on",
+        "committed-less-after-a-truncation",
+        "B16-stale-hw-position",
+        "precommitted-read",
+    ),
+    Case(
+        "an epoch that was given twice",
+        "record-taken-for-a-lost-epochs-duplicate",
+        "B16-stale-hw-position",
+        "precommitted-read",
+    ),
+    Case(
+        "a sequence that was given back",
+        "a-sequence-given-back-within-one-transaction",
+        "B16-stale-hw-position",
+        "STABLEREAD",
+    ),
+    Case(
+        "an end that came late",
+        "an-earlier-commit-ends-the-next-transaction",
+        "B16-stale-hw-position",
+        "precommitted-read",
+    ),
+    Case(
+        "an id that nobody lists",
+        "aborted-by-an-operator-while-nobody-listed-it",
+        "M01-hw-ignores-followers",
+        "ISRDATA",
+    ),
+    Case(
+        "a marker that was skipped",
+        "marker-of-a-partition-that-nobody-has-named",
+        "M42-heartbeats-unheard",
+        "needless-eviction",
+    ),
+    Case(
+        "a coordinator without its log",
+        "coordinator-on-a-failed-directory",
+        "M01-hw-ignores-followers",
+        "ISRDATA",
+    ),
+    Case(
+        "what a result or a window rested on",
+        "excuses/audit-and-a-power-loss",
+        "M01-hw-ignores-followers",
+        "lost-write",
+        seed=1,
+    ),
+    Case(
+        "a member of the ISR that is no replica",
+        "isr-with-a-broker-that-is-no-replica",
+        "M05-no-min-isr",
+        "MINISR",
+    ),
+    Case("cleaned records", "slow-flush-outlasts-its-fault", "M01-hw-ignores-followers", "ISRDATA"),
+    Case(
+        "deleted records",
+        "delete-records-follower-away",
+        "M01-hw-ignores-followers",
+        "ISRDATA",
+        seed=1,
+    ),
+    Case(
+        "a shorter epoch cache",
+        "deleted-records-come-back",
+        "M01-hw-ignores-followers",
+        "ISRDATA",
+    ),
+    Case(
+        "a stall that waits for an operator",
+        "failed-for-the-rest-of-the-epoch",
+        "B83-append-newer-epoch-batches",
+        "no-progress",
+    ),
+    Case(
+        "what a group could not read in a stall",
+        "unread-in-an-excused-stall",
+        "M01-hw-ignores-followers",
+        "ISRDATA",
+    ),
+    Case(
+        "a log start that was forgotten",
+        "old-consumer-asks-a-follower",
+        "M01-hw-ignores-followers",
+        "ISRDATA",
+    ),
+    Case(
+        "a coordinator's partition that nobody leads",
+        "lost-answer-to-the-transaction-state",
+        "M01-hw-ignores-followers",
+        "ISRDATA",
+    ),
+    Case(
+        "a partition whose ELR was cleared while it had no leader",
+        "transaction-in-a-partition-without-elr",
+        "M01-hw-ignores-followers",
+        "ISRDATA",
+    ),
+    Case(
+        "partitions that a static leader has not found",
+        "unread-in-an-excused-stall",
+        "M01-hw-ignores-followers",
+        "ISRDATA",
+    ),
+    Case(
+        "what a static member had to hand over",
+        "revoked-by-a-static-member-that-came-back",
+        "M43-offsets-expire-at-once",
+        "OFFSET",
+    ),
+    Case(
+        "a rebalance after a downgrade that nobody remembers",
+        "rebalance-after-a-downgrade-is-forgotten",
+        "M01-hw-ignores-followers",
+        "ISRDATA",
+    ),
+    Case(
+        "a metadata quorum that has lost its voters",
+        "quorum-lost-with-a-voters-disk",
+        "M01-hw-ignores-followers",
+        "ISRDATA",
+    ),
+    Case(
+        "a broker that gave up its registration",
+        "registration-of-before-recorded-again",
+        "M01-hw-ignores-followers",
+        "ISRDATA",
+    ),
+    Case(
+        "a transaction that nobody ends",
+        "committed-less-after-a-truncation",
+        "B16-stale-hw-position",
+        "precommitted-read",
+    ),
+)
+
+STORIES: dict[str, str] = {
+    "a replica that lost data in the ISR": "no stored scenario needs it without a variant",
+    "lost share states": "no stored scenario loses them and converges",
+    "rewritten sequences": "no stored scenario shows it without a variant",
+    "a classic member that nobody watches": "all variants that were tried let the member be heard",
+    "sequences that a leader has forgotten": "the one scenario takes ten seconds in two runs",
+}
+"""Excuses that only stories prove, and why."""

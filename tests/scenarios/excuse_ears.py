@@ -1,0 +1,300 @@
+"""Which excuses of ``scenarios/judging/README.md`` have spoken in a run.
+
+An excuse lives where its judge asks for it. Several of them give the same reason, that of the loss
+they rest on, and some keep a finding from being made at all, so that a result cannot tell them
+apart. So this listens to the judges' questions: an excuse is *in force* in a run if its judge asked
+it for a finding, and it answered. Only judges are listened to, and nothing is answered for them.
+"""
+
+from __future__ import annotations
+
+import importlib
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from unittest.mock import patch
+
+from kafkasim.scenarios.judging.copies.idempotence import REWRITTEN
+from kafkasim.scenarios.judging.delivery import FROM_POSITIONS
+from kafkasim.scenarios.judging.invariants.traced import FROM_EPOCH
+from kafkasim.scenarios.judging.source import (
+    FORGOTTEN,
+    LAST_REPLICA,
+    UNCLEAN,
+    acknowledged,
+)
+from kafkasim.scenarios.judging.transactions.known.late_ends import LATE_END
+from kafkasim.scenarios.judging.transactions.known.skipped_markers import SKIPPED_MARKER
+from kafkasim.scenarios.judging.transactions.known.unlisted import UNLISTED
+from kafkasim.scenarios.judging.transactions.liveness.controllers.leaderless import CLEARED_ELR
+from kafkasim.scenarios.judging.transactions.liveness.failed_replicas import (
+    FORGOTTEN as FORGOTTEN_START,
+)
+from kafkasim.scenarios.judging.transactions.outputs import NOT_DEPOSED
+from kafkasim.scenarios.judging.verdict import Result
+
+Sign = Callable[[Any, tuple[Any, ...]], Any]
+"""``sign(answer, arguments)``: whether an answer of a judge is the excuse's."""
+
+
+def _answered(answer: Any, _asked: tuple[Any, ...]) -> Any:
+    return answer
+
+
+def _is_elected_cleanly(_answer: Any, asked: tuple[Any, ...]) -> bool:
+    state, *_, reason = asked
+    return bool(reason == LAST_REPLICA and state.led_epoch > state.unclean_epoch)
+
+
+def _is_last_known(_answer: Any, asked: tuple[Any, ...]) -> bool:
+    state, *_, reason = asked
+    return bool(reason == LAST_REPLICA and state.led_epoch <= state.unclean_epoch)
+
+
+def _is_unclean(answer: Any, asked: tuple[Any, ...]) -> bool:
+    return asked[-1] == UNCLEAN and answer is not False
+
+
+def _is_reopened(_answer: Any, asked: tuple[Any, ...]) -> bool:
+    cluster, invariant, _, _, key, _, *expected = asked
+    return invariant in FROM_EPOCH and not any(expected) and bool(cluster.partition(*key).reopened)
+
+
+def _has_lost_data(_answer: Any, asked: tuple[Any, ...]) -> bool:
+    """Return whether a member of the ISR lacks what leaders have exposed."""
+    _, state, _, _, node, replica, _ = asked
+    return replica.suspect and node in state.members and not state.holds_exposed(replica)
+
+
+def _lacks_what_was_exposed(_answer: Any, asked: tuple[Any, ...]) -> bool:
+    """Return whether a member of the ISR lacks what the leader has just exposed."""
+    logs, _, _, _, fact = asked
+    state = logs.cluster.partition(fact.topic_id, fact.partition)
+    members = [state.replica(node) for node in state.members]
+    return any(each.suspect and not state.holds_exposed(each) for each in members)
+
+
+def _lacks_deleted(answer: Any, asked: tuple[Any, ...]) -> bool:
+    state, replica = asked
+    return bool(answer) and not replica.holds(state.exposed, state.exposed_hash)
+
+
+def _starts_above(log_start: Any, asked: tuple[Any, ...]) -> bool:
+    """Return whether acknowledged records are not asked for, because the log starts above them."""
+    delivery, key, leader = asked
+    placed = acknowledged(delivery._acked.get(key, [])).items()
+    kept = dict.fromkeys(leader.record_ids)
+    return any(0 <= offset < log_start and of not in kept for of, (offset, _, _) in placed)
+
+
+def _caches_less(_answer: Any, asked: tuple[Any, ...]) -> bool:
+    """Return whether a batch above the log start lacks the epoch that its replica has dropped."""
+    cluster, _, _, node, fact = asked
+    trimmed = cluster.partition(fact.topic_id, fact.partition).replica(node).trimmed
+    epochs, starts = fact.epoch_starts[::2], fact.epoch_starts[1::2]
+    for base, epoch in zip(fact.base_offsets, fact.batch_epochs, strict=True):
+        at = bisect_right(starts, base) - 1
+        if fact.log_start_offset <= base < trimmed and (at < 0 or epochs[at] != epoch):
+            return True
+    return False
+
+
+def _is_positions(answer: Any, asked: tuple[Any, ...]) -> bool:
+    return bool(answer) and asked[2] in FROM_POSITIONS
+
+
+def _joins_while_stopping(answer: Any, asked: tuple[Any, ...]) -> bool:
+    return any(broker in asked[2].isr for broker in answer)
+
+
+LIVENESS = "transactions.liveness"
+EARS: dict[str, tuple[tuple[str, Sign], ...]] = {
+    "last-replica-standing": (
+        ("invariants.traced:TracedPartition.lose", _is_elected_cleanly),
+    ),
+    "the last-known leader": (("invariants.traced:TracedPartition.lose", _is_last_known),),
+    "unclean-election": (
+        ("invariants.traced:TracedPartition.lose", _is_unclean),
+        ("invariants.traced:TracedPartition.expose_deposed", _is_unclean),
+    ),
+    "lost positions": (("delivery:Delivery._explains", _is_positions),),
+    "lost commits": (
+        ("delivery:Delivery._commits_lost", _answered),
+        ("invariants.traced:TracedCluster.lost_between", _answered),
+    ),
+    "reopened epoch": (
+        ("invariants.traced:TracedCluster.violated", _is_reopened),
+        ("invariants.traced:TracedPartition.only_rewritten", _answered),
+        ("invariants.traced:TracedPartition.was_reopened", _answered),
+    ),
+    "a replica that lost data in the ISR": (
+        ("invariants.logs:Logs._on_high_watermark", _lacks_what_was_exposed),
+        ("invariants.logs:Logs._check_isr_member", _has_lost_data),
+    ),
+    "unfenced in controlled shutdown": (
+        ("invariants.metadata:Metadata._added", _joins_while_stopping),
+    ),
+    "a forgotten expansion": (
+        ("invariants.traced:TracedLog.was_forgotten", _answered),
+        ("invariants.traced:TracedPartition.expose_unawaited", _answered),
+    ),
+    "an epoch that was given twice": (
+        ("transactions.known.given_again:GivenAgain.excuse", _answered),
+    ),
+    "a sequence that was given back": (
+        ("transactions.known.given_again:GivenBack.excuse", _answered),
+        ("transactions.known.given_again:GivenBack.excuse_in", _answered),
+    ),
+    "a marker that was skipped": (
+        ("transactions.known.skipped_markers:SkippedMarkers.excuse_open", _answered),
+    ),
+    "a member of the ISR that is no replica": (
+        ("invariants.zookeeper:Strangers.count", _answered),
+    ),
+    "cleaned records": (
+        ("transactions.holes:Holes.was_removed", _answered),
+        ("transactions.holes:Holes.was_removed_at", _answered),
+    ),
+    "deleted records": (
+        ("invariants.traced:TracedPartition.holds_exposed", _lacks_deleted),
+        ("delivery:Delivery._log_start", _starts_above),
+    ),
+    "a shorter epoch cache": (("invariants.final:_check_epochs", _caches_less),),
+    "a stall that waits for an operator": (
+        (
+            f"{LIVENESS}.failed_replicas:FailedReplicas.why",
+            lambda why, _asked: why not in ("", FORGOTTEN_START),
+        ),
+        (f"{LIVENESS}.controllers.lost_answers:LostAnswers.why", _answered),
+        ("progress:Progress.stall_excuse", lambda why, _asked: why == "late-registration"),
+    ),
+    "what a group could not read in a stall": (("readers.passed:Stalled.excuse", _answered),),
+    "a log start that was forgotten": (
+        (
+            f"{LIVENESS}.failed_replicas:FailedReplicas.why",
+            lambda why, _asked: why == FORGOTTEN_START,
+        ),
+    ),
+    "a coordinator's partition that nobody leads": (
+        (
+            f"{LIVENESS}.controllers.leaderless:Leaderless.excuse",
+            lambda why, _asked: why not in ("", CLEARED_ELR),
+        ),
+    ),
+    "a partition whose ELR was cleared while it had no leader": (
+        (
+            f"{LIVENESS}.controllers.leaderless:Leaderless.excuse",
+            lambda why, _asked: why == CLEARED_ELR,
+        ),
+    ),
+    "partitions that a static leader has not found": (
+        (f"{LIVENESS}.groups.static_leader:StaticLeaders.excuse", _answered),
+    ),
+    "what a static member had to hand over": (
+        (f"{LIVENESS}.groups.static_owner:StaticOwners.excuse", _answered),
+    ),
+    "a rebalance after a downgrade that nobody remembers": (
+        (f"{LIVENESS}.groups.downgrade:Downgrades.excuse", _answered),
+    ),
+    "a classic member that nobody watches": (
+        (f"{LIVENESS}.groups.unwatched:UnwatchedMembers.excuse", _answered),
+    ),
+    "a metadata quorum that has lost its voters": (
+        (f"{LIVENESS}.controllers.lost_voters:LostVoters.excuse", _answered),
+    ),
+    "a broker that gave up its registration": (
+        (f"{LIVENESS}.controllers.registrations:Registrations.excuse", _answered),
+    ),
+    "sequences that a leader has forgotten": (
+        (f"{LIVENESS}.forgotten_sequences:ForgottenSequences.excuse", _answered),
+    ),
+    "a transaction that nobody ends": (
+        (f"{LIVENESS}.standstill:Standstill.excuse", _answered),
+    ),
+}  # fmt: skip
+"""Of each excuse: the questions of judges that it answers, and how its answer looks"""
+
+OF_STALLS = tuple(
+    name for name, ears in EARS.items() if any(place.startswith(LIVENESS) for place, _ in ears)
+)
+"""Excuses of what a stalled run misses; a run that misses nothing needs none."""
+
+LOST = (LAST_REPLICA, FORGOTTEN)
+TOLD: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
+    ("lost share states", LOST, ("accepted-again", "share-skipped")),
+    (
+        "what a transaction rested on",
+        LOST,
+        (
+            "aborted-read", "precommitted-read", "torn-transaction", "hanging-transaction",
+            "zombie-producer", "lost-output", "duplicate-output",
+        ),
+    ),
+    (
+        "what a result or a window rested on",
+        LOST,
+        ("lost-result", "duplicate-result", "audit-missing", "audit-surplus"),
+    ),
+    ("an end that came late", (LATE_END,), ()),
+    ("an id that nobody lists", (UNLISTED,), ()),
+    ("a marker that was skipped", (SKIPPED_MARKER,), ()),
+    ("a coordinator without its log", (NOT_DEPOSED,), ()),
+    ("rewritten sequences", (REWRITTEN,), ()),
+)  # fmt: skip
+"""Excuses that a result tells: by their reasons, and the anomalies, () for all"""
+
+OF_RESULTS = tuple(name for name, _, _ in TOLD)
+
+
+@dataclass
+class Heard:
+    """What was heard of one run."""
+
+    excuses: dict[str, None] = field(default_factory=dict)
+
+    def in_force(self, result: Result) -> list[str]:
+        """Return the excuses that were in force in the run with this result."""
+        found = dict(self.excuses)
+        for name, reasons, of in TOLD:
+            told = [each.expected for each in result.delivery if not of or each.name in of]
+            if any(reason in told for reason in reasons):
+                found[name] = None
+        return [name for name in found if result.missing or name not in OF_STALLS]
+
+
+@contextmanager
+def listening() -> Iterator[Heard]:
+    """Hear which excuses speak in the runs within the block."""
+    heard = Heard()
+    places: dict[str, list[tuple[str, Sign]]] = {}
+    for name, ears in EARS.items():
+        for place, sign in ears:
+            places.setdefault(place, []).append((name, sign))
+    patches = [_patch(place, signs, heard) for place, signs in places.items()]
+    for each in patches:
+        each.start()
+    try:
+        yield heard
+    finally:
+        for each in patches:
+            each.stop()
+
+
+def _patch(place: str, signs: list[tuple[str, Sign]], heard: Heard) -> Any:
+    module, _, path = place.partition(":")
+    owner: Any = importlib.import_module(f"kafkasim.scenarios.judging.{module}")
+    *classes, method = path.split(".")
+    for name in classes:
+        owner = getattr(owner, name)
+    asks = getattr(owner, method)
+
+    def listens(*asked: Any, **named: Any) -> Any:
+        answer = asks(*asked, **named)
+        for name, sign in signs:
+            if sign(answer, asked):
+                heard.excuses[name] = None
+        return answer
+
+    return patch.object(owner, method, listens)

@@ -1,0 +1,70 @@
+"""No excuse hides a variant: where one is in force, a broken rule still fails.
+
+For each excuse of ``scenarios/judging/README.md`` a stored scenario runs twice with one seed. By
+the rules of Kafka the excuse is in force and nothing fails. With the variant the excuse is in force
+too, and the run fails by what the variant adds.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from kafkasim.scenarios.judging.verdict import Result
+from kafkasim.scenarios.language import library
+from kafkasim.scenarios.language.spec import parse
+from kafkasim.scenarios.language.tables import Scenario
+from kafkasim.scenarios.running.runner import run
+from tests.scenarios.excuse_cases import CASES, STORIES, Case
+from tests.scenarios.excuse_ears import EARS, OF_RESULTS, listening
+
+BUGS = Path(__file__).parents[1] / "bugs"
+README = Path(library.__file__).parents[1] / "judging" / "README.md"
+HEAD = "| excuse | what it covers |"
+
+
+def _table() -> dict[str, str]:
+    """Return the last column of the README's table by excuse."""
+    lines = README.read_text(encoding="utf-8").partition(HEAD)[2].split("\n\n")[0].splitlines()
+    rows = [re.split(r"\s*\|\s*", line.strip("| ")) for line in lines[2:]]
+    return {row[0]: row[-1] for row in rows}
+
+
+def _scenario(case: Case) -> tuple[Scenario, int]:
+    if case.seed is not None:
+        own = Path(__file__).parent / f"{case.scenario}.toml"
+        return library.scenario(str(own) if own.exists() else case.scenario)[0], case.seed
+    path = BUGS / "seeds" / f"{case.scenario}.json"
+    found = json.loads(path.read_text(encoding="utf-8"))
+    return parse(found["scenario"], path.name), found["seed"]
+
+
+def _judged(case: Case, variants: Sequence[str]) -> tuple[Result, bool]:
+    """Return the result of a run, and whether the excuse was in force in it."""
+    scenario, seed = _scenario(case)
+    with listening() as heard:
+        result = run(scenario, seed, variants=variants)
+    return result, case.excuse in heard.in_force(result)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.excuse)
+def test_a_variant_fails_under_the_excuse(case: Case) -> None:
+    plain, spoke = _judged(case, ())
+    assert (plain.verdict, spoke) == ("expected" if plain.expected else "pass", True)
+    with_it, spoke = _judged(case, [case.variant])
+    assert (with_it.verdict, spoke) == ("fail", True)
+    assert case.fails in with_it.anomalies
+    assert case.fails not in plain.anomalies or case.fails in plain.expected
+
+
+def test_every_excuse_has_a_variant_that_the_table_names_or_stories_alone() -> None:
+    table = _table()
+    assert list(table) == [name for name in table if name in EARS or name in OF_RESULTS]
+    assert sorted(table) == sorted([*[case.excuse for case in CASES], *STORIES])
+    unnamed = [case for case in CASES if case.variant.split("-")[0] not in table[case.excuse]]
+    assert not unnamed
