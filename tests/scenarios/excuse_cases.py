@@ -80,6 +80,18 @@ CASES: tuple[Case, ...] = (
         "precommitted-read",
     ),
     Case(
+        "a batch that came late",
+        "a-batch-that-came-in-the-next-transaction",
+        "B16-stale-hw-position",
+        "precommitted-read",
+    ),
+    Case(
+        "a share partition initialized again",
+        "share-partition-initialized-again",
+        "M01-hw-ignores-followers",
+        "ISRDATA",
+    ),
+    Case(
         "an id that nobody lists",
         "aborted-by-an-operator-while-nobody-listed-it",
         "M01-hw-ignores-followers",
@@ -193,6 +205,7 @@ CASES: tuple[Case, ...] = (
 )
 
 STORIES: dict[str, str] = {
+    "a coordinator that cannot load its log": "the one scenario takes a minute",
     "a replica that lost data in the ISR": "no stored scenario needs it without a variant",
     "lost share states": "no stored scenario loses them and converges",
     "rewritten sequences": "no stored scenario shows it without a variant",

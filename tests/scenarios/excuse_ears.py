@@ -25,6 +25,7 @@ from kafkasim.scenarios.judging.source import (
     UNCLEAN,
     acknowledged,
 )
+from kafkasim.scenarios.judging.transactions.known.late_batches import LATE_BATCH
 from kafkasim.scenarios.judging.transactions.known.late_ends import LATE_END
 from kafkasim.scenarios.judging.transactions.known.skipped_markers import SKIPPED_MARKER
 from kafkasim.scenarios.judging.transactions.known.unlisted import UNLISTED
@@ -198,6 +199,9 @@ EARS: dict[str, tuple[tuple[str, Sign], ...]] = {
     "a rebalance after a downgrade that nobody remembers": (
         (f"{LIVENESS}.groups.downgrade:Downgrades.excuse", _answered),
     ),
+    "a coordinator that cannot load its log": (
+        (f"{LIVENESS}.groups.failed_loads:FailedLoads.excuse", _answered),
+    ),
     "a classic member that nobody watches": (
         (f"{LIVENESS}.groups.unwatched:UnwatchedMembers.excuse", _answered),
     ),
@@ -224,6 +228,7 @@ OF_STALLS = tuple(
 LOST = (LAST_REPLICA, FORGOTTEN)
 TOLD: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
     ("lost share states", LOST, ("accepted-again", "share-skipped")),
+    ("a share partition initialized again", LOST, ("accepted-again", "share-skipped")),
     (
         "what a transaction rested on",
         LOST,
@@ -238,6 +243,7 @@ TOLD: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
         ("lost-result", "duplicate-result", "audit-missing", "audit-surplus"),
     ),
     ("an end that came late", (LATE_END,), ()),
+    ("a batch that came late", (LATE_BATCH,), ()),
     ("an id that nobody lists", (UNLISTED,), ()),
     ("a marker that was skipped", (SKIPPED_MARKER,), ()),
     ("a coordinator without its log", (NOT_DEPOSED,), ()),
