@@ -125,6 +125,7 @@ class ReplicaManager:
                 states[tp] = (topic_id, registration)
             else:
                 roles.stop(tp, topic_id, now)
+        roles.checkpoint_deletions(now)
         if delta.changed_broker_configs:
             self.config_changed(None)
         for name in delta.changed_configs:

@@ -152,7 +152,8 @@ class RoleChanges:
     def stop(self, tp: TopicPartition, topic_id: str, now: int, delete: bool = True) -> None:
         """Stop serving and fetching a partition (stopPartitions); ``delete`` its log, too.
 
-        Without ``delete`` the replica stays hosted, with no role until the next state.
+        Without ``delete`` the replica stays hosted, with no role until the next state. After the
+        last one the caller calls :meth:`checkpoint_deletions`.
         """
         self._hosted.offline.pop(tp, None)
         partition = self._hosted.online.get(tp)
@@ -170,3 +171,7 @@ class RoleChanges:
             return
         del self._hosted.online[tp]
         self._logs.delete(partition, now)
+
+    def checkpoint_deletions(self, now: int) -> None:
+        """Let the checkpoints no longer name the logs that :meth:`stop` has deleted."""
+        self._logs.checkpoint_deletions(now)

@@ -79,7 +79,7 @@ class DirectoryFiles:
         self._check(path).truncate(path, count)
 
     def rename(self, old: str, new: str) -> None:
-        """Rename a file."""
+        """Rename a file or a directory."""
         self._check(old).rename(old, new)
 
     def delete(self, path: str) -> None:

@@ -84,7 +84,11 @@ class Files(Protocol):
         ...
 
     def rename(self, old: str, new: str) -> None:
-        """Rename a file, replacing ``new`` if it exists. Atomic."""
+        """Rename a file, replacing ``new`` if it exists. Atomic.
+
+        Names that end in ``/`` are those of a directory, which takes all files below it along;
+        there is none of the name ``new``.
+        """
         ...
 
     def delete(self, path: str) -> None:
@@ -128,6 +132,10 @@ class MemoryFiles:
         del self._file(path)[count:]
 
     def rename(self, old: str, new: str) -> None:
+        if old.endswith("/"):
+            for path in self.paths(old):
+                self.rename(path, new + path[len(old) :])
+            return
         items = self._file(old)
         self._remove(old)
         self._create(new)

@@ -171,6 +171,13 @@ class StorageRules:
         """Return the offset up to which retention may delete (KAFKA-5634, B81)."""
         return high_watermark
 
+    def flushes_renamed_directory(self) -> bool:
+        """Return whether a deleted log's new directory name is made durable at once (KAFKA-3968).
+
+        Otherwise a power loss may bring the log back (before Kafka 3.0).
+        """
+        return True
+
     # ---------------------------------------------------------------------------------- cleaning
 
     def cleanable_bound(self, last_stable_offset: int, active_base_offset: int) -> int:

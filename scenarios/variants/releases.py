@@ -20,6 +20,7 @@ from kafkasim.model.group.modern.assignors.uniform import uniform_assign_4_1
 from kafkasim.model.group.rules import GroupRules
 from kafkasim.model.raft.rules import RaftRules
 from kafkasim.model.replication.rules import LeaderView, ReplicationRules
+from kafkasim.model.storage.rules import StorageRules
 from kafkasim.model.transaction.rules import TransactionRules
 from kafkasim.scenarios.variants.rules import PARTS, Rules
 
@@ -248,8 +249,21 @@ class Replication28(ReplicationRules):
         return super().out_of_sync(leader, now)
 
 
+class Storage28(StorageRules):
+    """The logs of 2.8."""
+
+    def flushes_renamed_directory(self) -> bool:
+        """Return False: directories are flushed since 3.0 (KAFKA-3968)."""
+        return False
+
+
 RULES: dict[str, dict[str, type]] = {
-    "2.8-zk": {"client": Client28, "group": Group28, "replication": Replication28},
+    "2.8-zk": {
+        "client": Client28,
+        "group": Group28,
+        "replication": Replication28,
+        "storage": Storage28,
+    },
     "3.9": {
         "client": Client39,
         "controller": Controller39,

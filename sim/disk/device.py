@@ -179,9 +179,12 @@ class Disk:
             self._used -= before - inode.size
 
     def rename(self, old: str, new: str) -> None:
-        """Rename a file, replacing ``new``."""
+        """Rename a file, replacing ``new``, or a directory (both names end in ``/``)."""
         if self._broken:
             self._check(old)
+        if old.endswith("/"):
+            self._directory.rename_directory(old, new, int(self._kernel.now))
+            return
         inode = self._inode(old)
         replaced = self._directory.rename(old, new, int(self._kernel.now))
         if replaced is not None and replaced is not inode:

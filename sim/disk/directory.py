@@ -24,7 +24,7 @@ class Operation(NamedTuple):
     number: int
     at_us: int
     kind: str
-    path: str
+    path: str  # of a directory if it ends in ``/``
     new_path: str  # of a rename, else ""
     inode: Inode | None  # what a delete or a rename removed
 
@@ -62,6 +62,12 @@ class Directory:
         self._bind(new_path, self._unbind(path))
         self._log(now_us, "rename", path, new_path, replaced)
         return replaced
+
+    def rename_directory(self, path: str, new_path: str, now_us: int) -> None:
+        """Rename a directory, at once for all files below it; there is none of the new name."""
+        assert new_path not in self._entries, new_path
+        self._move(path, new_path)
+        self._log(now_us, "rename", path, new_path, None)
 
     def delete(self, path: str, now_us: int) -> Inode:
         """Delete a file and return its inode."""
@@ -101,6 +107,9 @@ class Directory:
         if operation.kind == "create":
             self._unbind(operation.path)
             return
+        if operation.path.endswith("/"):
+            self._move(operation.new_path, operation.path)
+            return
         if operation.kind == "rename":
             self._bind(operation.path, self._unbind(operation.new_path))
             if operation.inode is not None:
@@ -123,6 +132,10 @@ class Directory:
                 del self._last[name]
 
     # --------------------------------------------------------------------------------- entries
+
+    def _move(self, directory: str, new: str) -> None:
+        for path in self.paths(directory):
+            self._bind(new + path[len(directory) :], self._unbind(path))
 
     def _bind(self, path: str, inode: Inode) -> None:
         self.inodes[path] = inode

@@ -126,6 +126,27 @@ def test_a_deleted_file_comes_back_until_the_directory_is_flushed():
     assert outcomes(flushed) == {None}
 
 
+def test_a_directory_is_renamed_with_all_its_files_or_not_at_all():
+    def names(flushed: bool) -> set:
+        found = set()
+        for seed in range(60):
+            disk, kernel = disk_of(seed)
+            for name in ("a/f", "a/g", "b/h"):
+                disk.append(name, "x", 1)
+                flush(disk, kernel, name)
+            disk.rename("a/", "c/")
+            if flushed:
+                assert flush(disk, kernel, "a/") == [None]
+            disk.append("a/new", "y", 1)
+            disk.power_loss()
+            found.add(tuple(disk.paths("")))
+        return found
+
+    moved = ("b/h", "c/f", "c/g")
+    assert names(True) == {moved, ("a/new", *moved)}
+    assert names(False) == {moved, ("a/new", *moved), ("a/f", "a/g", "b/h")}
+
+
 def test_flush_covers_what_was_written_when_it_was_asked_for():
     def scene(disk, kernel):
         disk.append("f", "a", 1)

@@ -5,7 +5,8 @@ request is checked in this order: is it meant for this incarnation of the broker
 does it come from the newest controller that this broker knows (controller epoch), and for each
 partition, is its leader epoch newer than the replica's.
 
-One request changes roles at a time (replicaStateChangeLock). Left out: a log that is created reads
+One request changes roles at a time (replicaStateChangeLock), also while it waits for ZooKeeper or,
+to delete a log, for the disk. Left out: a log that is created reads
 its topic's settings from ZooKeeper; here the LeaderAndIsr brings them. And KafkaApis refuses
 Produce and Fetch of a partition that no UpdateMetadata has named yet, so a follower that is quicker
 than this request waits for replica.fetch.backoff.ms; here a leader serves once it has its role.
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from kafkasim.model.broker.zk.metadata_cache import ZkMetadataCache, registration
 from kafkasim.model.controller.zk.store.zk_data import topic_path
-from kafkasim.model.effects import Request
+from kafkasim.model.effects import Request, Then
 from kafkasim.model.errors import Errors
 from kafkasim.model.facts import ControlRequest
 from kafkasim.model.messages import (
@@ -146,7 +147,7 @@ class ControlRequests:
             StopReplicaRequest: self.on_stop_replica,
         }
         self.handlers: dict[type, Handler] = dict.fromkeys(self._handlers, self.on_request)
-        self._locked = False  # a LeaderAndIsr waits for ZooKeeper
+        self._locked = False  # a LeaderAndIsr waits for ZooKeeper, or a StopReplica for the disk
         self._waiting: deque[Request] = deque()  # for the lock
 
     def on_request(self, item: Request, now: int) -> None:
@@ -273,6 +274,9 @@ class ControlRequests:
         else:
             self._tell(taken.changes.popleft(), now)
             self._tell_coordinators(taken, now)
+        self._go_on(now)
+
+    def _go_on(self, now: int) -> None:
         while self._waiting and not self._locked:
             self.on_request(self._waiting.popleft(), now)
 
@@ -307,7 +311,14 @@ class ControlRequests:
         if error is NONE:
             for asked in request.partitions:
                 results.append((asked.tp, self._stop(asked, now)))
+            self.replicas.roles.checkpoint_deletions(now)
         self.respond(item, StopReplicaResponse(error, tuple(results)), now)
+        self._locked = True
+        self.out.append(Then(self._stopped))
+
+    def _stopped(self, now: int) -> None:
+        self._locked = False
+        self._go_on(now)
 
     def _stop(self, asked: Any, now: int) -> Errors:
         partition = self.replicas.partitions.get(asked.tp)

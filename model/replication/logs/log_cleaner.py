@@ -260,11 +260,11 @@ class LogCleaner:
             path = directory.cleaner_offsets.write(directory.cleaner_points)
             self._process.out.append(Barrier((path,)))
 
-    def deleted(self, tp: TopicPartition, directory: LogDirectory | None, now: int) -> None:
+    def deleted(self, tp: TopicPartition, directory: LogDirectory, now: int) -> None:
         """Abort the cleaning of a log that was deleted, and forget what is known of it."""
         self._abort(tp)
         self._uncleanable.pop(tp, None)
-        if directory is not None and directory.online and tp in directory.cleaner_points:
+        if directory.online and tp in directory.cleaner_points:
             del directory.cleaner_points[tp]
             self._write(directory, now)
 

@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING
 
 from kafkasim.model.directories import UNASSIGNED, roots
 from kafkasim.model.effects import Barrier, Flush, Handler
-from kafkasim.model.facts import LogDeleted, LogDirOffline, LogLoaded, LogPlaced
+from kafkasim.model.facts import LogDirOffline, LogLoaded, LogPlaced
 from kafkasim.model.records import TopicPartition
 from kafkasim.model.replication.logs.clean_close import CleanClose
 from kafkasim.model.replication.logs.log_cleaner import LogCleaner
-from kafkasim.model.storage.checkpoints import DELETED, write_clean_marker
+from kafkasim.model.replication.logs.log_deletion import LogDeletion
+from kafkasim.model.storage.checkpoints import write_clean_marker
 from kafkasim.model.storage.directories import LogDirectory
 from kafkasim.model.storage.files import DiskError
 from kafkasim.model.storage.log.unified_log import UnifiedLog
@@ -65,6 +66,7 @@ class LogManager:
         ])  # fmt: skip
         self.several = len(self.directories) > 1
         self._placed: dict[TopicPartition, LogDirectory] = {}  # the directory of each opened log
+        self._deletion = LogDeletion(process, rules, self._write_offsets)
         self.cleaner = LogCleaner(process, settings, self._hosted, self.directory_of)
         for directory in self.directories:
             try:
@@ -229,35 +231,18 @@ class LogManager:
         return log
 
     def delete(self, partition: Partition, now: int) -> None:
-        """Rename the log's directory to …-delete; delete its files after file.delete.delay.ms.
+        """Delete a log (asyncDelete); the caller calls :meth:`checkpoint_deletions` afterwards.
 
-        Models LogManager.asyncDelete. A new log of the same partition can be created at once.
+        A new log of the same partition can be created at once.
         """
-        unique = f"{self.process.rng.getrandbits(128):032x}"
-        directory = f"{partition.log.directory}.{unique}{DELETED}"
-        files = self.process.files
-        try:
-            for path in files.paths(partition.log.directory + "/"):
-                files.rename(path, f"{directory}/{path.rpartition('/')[2]}")
-        except DiskError as error:
-            self.process.log_dir_failed(error, now)
-            return
-        log = partition.log
-        self.cleaner.deleted(partition.tp, self._placed.pop(partition.tp, None), now)
-        self.process.out.append(LogDeleted(log.topic_id, log.tp.partition, log.log_end_offset))
-        self._delete_later(directory, partition.log.config.file_delete_delay_ms, now)
+        placed = self._placed[partition.tp]
+        if self._deletion.delete(partition.log, placed, now):
+            del self._placed[partition.tp]
+            self.cleaner.deleted(partition.tp, placed, now)
 
-    def _delete_later(self, directory: str, delay_ms: int, now: int) -> None:
-        files = self.process.files
-
-        def delete(at: int) -> None:
-            try:
-                for path in files.paths(directory + "/"):
-                    files.delete(path)
-            except DiskError as error:
-                self.process.log_dir_failed(error, at)
-
-        self.process.timers.arm(("delete-log", directory), now + delay_ms * 1000, LANE, delete)
+    def checkpoint_deletions(self, now: int) -> None:
+        """Let the checkpoints no longer name the logs that were deleted."""
+        self._deletion.checkpoint(now)
 
     def _on_flush_error(self, error: DiskError) -> None:
         self.process.log_dir_failed(error, 0)
@@ -278,10 +263,7 @@ class LogManager:
         )
         self._checkpoint_high_watermarks(now)
         self.cleaner.start(now)
-        waiting = [path.rpartition("/")[0] for path in self.process.files.paths("")]
-        for directory in dict.fromkeys(waiting):
-            if directory.endswith(DELETED):
-                self._delete_later(directory, config.log_segment_delete_delay_ms, now)
+        self._deletion.resume(config.log_segment_delete_delay_ms, now)
 
     def _rearm(self, key: str, period_ms: int, handler: Handler, now: int) -> None:
         self.process.timers.arm(key, now + period_ms * 1000, LANE, handler)
