@@ -1099,6 +1099,31 @@ def test_facts_that_break_it(story: str) -> None:
     assert judge([*before, *bad]) == [(story.split()[0], "")]
 
 
+@pytest.mark.parametrize(
+    ("loaded", "end", "found"),
+    [
+        (batch(0, [10]), 1, []),  # the deleted log is back: a power loss has undone the deletion
+        (batch(0, [20], epoch=1), 1, []),  # the log that was created after it
+        (batch(0, [99], epoch=2), 0, ["MATCH"]),  # neither: what it held before it was loaded
+    ],
+)
+def test_a_log_that_is_loaded_after_a_deletion_is_the_deleted_one_or_a_new_one(
+    loaded: Any, end: int, found: list[str]
+) -> None:
+    trace = FakeTrace()
+    view = lambda *_: FakeLog([loaded])  # noqa: E731
+    invariants = Invariants(trace, view, lambda *_: "", lambda _: False, LIMITS)
+    trace.record([
+        *START, ("broker-1", appended(0, (10,))), ("broker-3", appended(0, (20,), 1)),
+        ("broker-3" if loaded.leader_epoch else "broker-1", appended(1, (11,), 2)),
+        ("broker-2", appended(0, (10,))), ("broker-2", facts.LogDeleted(T, P, 1)),
+        ("broker-2", appended(0, (20,), 1)), ("broker-2", facts.HostStopped("power-loss")),
+        ("broker-2", facts.LogLoaded(T, P, 0, end, 0, False)),
+        ("broker-2", appended(1, (11,), 2)),
+    ])  # fmt: skip
+    assert [each.invariant for each in invariants.finish() if each.invariant not in HARM] == found
+
+
 def test_a_loss_outside_the_budget_is_expected() -> None:
     rows = [*EXPOSED, ("broker-2", led(1))]
     assert judge(rows, LAST) == [("ACKED", LAST)]

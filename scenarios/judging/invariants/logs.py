@@ -165,6 +165,10 @@ class Logs:
 
     def _on_loaded(self, _seq: int, _t: int, node: str, fact: facts.LogLoaded) -> None:
         state = self._partition(fact.topic_id, fact.partition)
+        if node in state.dropped:
+            log = self._view(node, *state.key)
+            if log is not None and (last := log.last_batch) is not None:
+                state.come_back(node, last.last_offset + 1, last.leader_epoch)
         replica = state.replica(node)
         replica.log = None
         state.cut(replica, fact.log_end_offset)
@@ -197,6 +201,8 @@ class Logs:
         """
         state = self._partition(fact.topic_id, fact.partition)
         replica = state.replicas.pop(node, None)
+        if replica is not None:
+            state.dropped[node] = replica
         suspect = replica is not None and replica.suspect
         if state.leader >= 0 and not suspect:
             self._check_isr_member(state, seq, t, node, TracedLog(), "dropped its log in the ISR")

@@ -133,6 +133,8 @@ class TracedPartition:
 
     key: PartitionKey
     replicas: dict[str, TracedLog] = field(default_factory=dict)
+    dropped: dict[str, TracedLog] = field(default_factory=dict)
+    """By node: the log that was deleted last, which a power loss may bring back"""
     canonical: dict[tuple[int, int], int] = field(default_factory=dict)
     """(end offset, leader epoch) of a batch to the prefix hash of the first replica that held it"""
     assignment: tuple[int, ...] = ()  # in ZooKeeper mode: the replicas, by the controller
@@ -333,6 +335,15 @@ class TracedPartition:
             ),
         )
         return best.prefix(offset)
+
+    def come_back(self, node: str, end: int, epoch: int) -> None:
+        """Take a node's deleted log for the one that it has loaded, if the last batch is of it.
+
+        A power loss may undo the renaming of its directory (LogManager.asyncDelete, KAFKA-3968).
+        """
+        last, logs = (end, epoch), (self.dropped[node], self.replica(node))
+        if [last in zip(log.nexts, log.epochs) for log in logs] == [True, False]:
+            self.replicas[node] = self.dropped.pop(node)
 
     def replica(self, node: str) -> TracedLog:
         """Return the replica on a node; an unknown one is added with an empty log."""
