@@ -129,6 +129,7 @@ class Shares(RuleBasedStateMachine):
         self.writes: list[Write] = []
         self.persister = FakePersister()
         self.answers: list[Errors] = []
+        self.below_start: set[int] = set()  # available again, though the log start has passed them
         self._lead()
         self.produce([4, 2, 3, 1, 4], 0)
 
@@ -186,6 +187,7 @@ class Shares(RuleBasedStateMachine):
         if not self.log_start <= offset <= (self.log[-1].last_offset if self.log else -1):
             assert not wanted or offset < self.log_start, (offset, wanted)
             self.share.log_start_moved(self.log_start)
+            self.the_next_fetch_finds_the_log()
             return
         read = tuple([batch for batch in self.log if batch.last_offset >= offset][:reads])
         found = self.share.acquire(
@@ -202,6 +204,14 @@ class Shares(RuleBasedStateMachine):
                 entry.count += 1
                 entry.deadline = self.now + LOCK_MS * 1000
                 assert entry.count == acquired.delivery_count, (each, entry, acquired)
+
+    def the_next_fetch_finds_the_log(self) -> None:
+        """A fetch out of range is the last one; KAFKA.md, 3.6, has two weak points of Kafka."""
+        offset = self.share.cache.next_fetch_offset()
+        batch = self.share.cache.floor(offset)
+        in_gap = self.share.cache.gap_open and (batch is None or batch.last_offset < offset)
+        if offset < self.log_start and not in_gap:
+            assert offset in self.below_start, (offset, self.log_start)
 
     # ------------------------------------------------------------------------- acknowledging
 
@@ -330,6 +340,9 @@ class Shares(RuleBasedStateMachine):
             before, entry.before = entry.before, None
             if not ok and before is not None:
                 if offset < self.log_start:
+                    expired = before.deadline <= self.now and before.count < LIMIT
+                    if entry.state == FINAL and expired:
+                        self.below_start.add(offset)
                     continue
                 self.entries[offset] = before
                 before.count = before.count
@@ -342,6 +355,7 @@ class Shares(RuleBasedStateMachine):
         """The writes under way are lost; what nobody persisted was never delivered."""
         self.persister.waiting.clear()
         self.writes.clear()
+        self.below_start.clear()
         for offset in self.entries:
             state, count = self.persister.states.get(offset, (0, 0))
             final = state in (2, 4) or offset < self.persister.start
@@ -435,12 +449,36 @@ def _history_of_a_gap(machine: Shares) -> Steps:
     yield machine.fetch("b", 100, 10, 3)
 
 
+def _history_of_two_batches_below_the_log_start(machine: Shares) -> Steps:
+    """The log forgets two batches that are available, and a member fetches the third one."""
+    yield machine.fetch("a", 100, 1, 3)
+    yield machine.acknowledge_range("a", 0, 8, RELEASE)
+    yield machine.persister_answers(ok=True)
+    yield machine.forget_batches(2)
+    yield machine.fetch("b", 100, 10, 3)
+
+
+def _history_of_a_release_below_the_log_start(machine: Shares) -> Steps:
+    """The log forgets a record while its release is written, its lock expires, the write fails.
+
+    The log start archives it for good (KAFKA-19476, InFlightState.completeStateTransition of 4.2).
+    """
+    yield machine.fetch("a", 100, 1, 3)
+    yield machine.acknowledge_range("a", 0, 3, RELEASE)
+    yield machine.forget_batches(1)
+    yield machine.wait(1000)
+    yield machine.persister_answers(ok=False)
+    yield machine.fetch("b", 100, 10, 3)
+
+
 HISTORIES: dict[str, Callable[[Shares], Steps]] = {
     "frees_expired_on_rollback": _history_of_an_expired_lock,
     "keeps_start_offset": _history_of_a_log_start,
     "releases_around_others": _history_of_two_members,
     "honours_transitions": _history_of_a_release,
     "fetches_gaps_again": _history_of_a_gap,
+    "archives_every_batch": _history_of_two_batches_below_the_log_start,
+    "keeps_archived_on_rollback": _history_of_a_release_below_the_log_start,
 }
 """Rules, and for each a history that shows that it is left out."""
 
