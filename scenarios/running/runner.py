@@ -49,6 +49,7 @@ from kafkasim.scenarios.judging.transactions.liveness.groups.downgrade import Do
 from kafkasim.scenarios.judging.transactions.liveness.groups.failed_loads import FailedLoads
 from kafkasim.scenarios.judging.transactions.liveness.groups.static_leader import StaticLeaders
 from kafkasim.scenarios.judging.transactions.liveness.groups.static_owner import StaticOwners
+from kafkasim.scenarios.judging.transactions.liveness.groups.stopped_shares import StoppedShares
 from kafkasim.scenarios.judging.transactions.liveness.groups.unwatched import UnwatchedMembers
 from kafkasim.scenarios.judging.transactions.liveness.standstill import Standstill
 from kafkasim.scenarios.judging.transactions.liveness.under_way import UnderWay
@@ -291,6 +292,7 @@ class ScenarioRun:
             Downgrades(self.trace),
             FailedLoads(self.trace, group_key, clients.members),
             UnwatchedMembers(self.trace, group_key, limits.commit_timeout_us),
+            StoppedShares(self.trace),
             ForgottenSequences(self.trace, limits.producer_us, self.progress.positions),
             LostVoters(self.trace, self.cluster.hosts, registrations),
             registrations,

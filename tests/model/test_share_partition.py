@@ -1,4 +1,4 @@
-"""A weak point of share partitions that Kafka 4.2 has, too (model/KAFKA.md, 3.6)."""
+"""Weak points of share partitions that Kafka 4.2 has, too (model/KAFKA.md, 3.6)."""
 
 from __future__ import annotations
 
@@ -33,3 +33,20 @@ def test_a_record_below_the_log_start_is_fetched_for_ever_after_a_rollback(
     for _ in range(3):
         assert shares.share.cache.next_fetch_offset() == next_offset
         shares.share.log_start_moved(shares.log_start)  # what the answer out of range leads to
+
+
+def test_a_gap_below_the_log_start_is_fetched_for_ever_by_each_leader() -> None:
+    """What is behind it was accepted; what was in a member's hand is lost to the log."""
+    shares = Shares()
+    shares.fetch("a", 100, 1, 3)
+    shares.acknowledge_range("a", 4, 5, ACCEPT)
+    shares.persister_answers(ok=True)
+    shares.another_leader_takes_over()
+    shares.forget_batches(1)
+    for _ in range(3):
+        assert (shares.share.cache.start_offset, shares.share.cache.next_fetch_offset()) == (4, 0)
+        shares.share.log_start_moved(shares.log_start)
+    shares.another_leader_takes_over()
+    assert (shares.share.cache.start_offset, shares.share.cache.next_fetch_offset()) == (4, 0)
+    shares.forget_batches(1)  # all that was persisted
+    assert (shares.share.cache.start_offset, shares.share.cache.next_fetch_offset()) == (6, 6)

@@ -107,6 +107,7 @@ class FinalSharePartition:
     leader_epoch: int
     start_offset: int
     end_offset: int
+    gap_start: int  # from where on it fetches gaps in the state that it has read; −1: no more
     first_offsets: tuple[int, ...]
     last_offsets: tuple[int, ...]
     states: tuple[int, ...]  # 0 available, 1 acquired, 2 acknowledged, 4 archived

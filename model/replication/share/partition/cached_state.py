@@ -153,6 +153,11 @@ class CachedState:
         """Whether gaps between batches still have to be fetched."""
         return self._gap_end != -1 and self._gap_end == self.end_offset
 
+    @property
+    def gap_start(self) -> int:
+        """From where on gaps still have to be fetched, −1 for nowhere."""
+        return self._gap_start if self.gap_open else -1
+
     def acquired_to(self, offset: int) -> None:
         """Move the start of the gap; a move of the end offset closes it."""
         if self._gap_end == -1:

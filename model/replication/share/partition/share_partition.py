@@ -395,6 +395,7 @@ class SharePartition:
             *self._names,
             self.cache.start_offset,
             self.cache.end_offset,
+            self.cache.gap_start,
             tuple([row[0] for row in rows]),
             tuple([row[1] for row in rows]),
             tuple([row[2] for row in rows]),
