@@ -27,6 +27,12 @@ class Share410(ShareRules):
     def archives_every_batch(self) -> bool:
         return False
 
+    def begins_at_start_offset(self) -> bool:
+        return False
+
+    def ends_before_known_records(self) -> bool:
+        return False
+
     def frees_expired_on_rollback(self) -> bool:
         return False
 

@@ -471,12 +471,33 @@ def _history_of_a_release_below_the_log_start(machine: Shares) -> Steps:
     yield machine.fetch("b", 100, 10, 3)
 
 
+def _history_of_a_start_within_a_batch(machine: Shares) -> Steps:
+    """The next leader fetches a gap in a record batch whose first records are accepted."""
+    yield machine.fetch("a", 100, 1, 3)
+    for first in (0, 4):
+        yield machine.acknowledge_range("a", first, first + 1, ACCEPT)
+        yield machine.persister_answers(ok=True)
+    yield machine.another_leader_takes_over()
+    yield machine.fetch("b", 100, 10, 3)
+
+
+def _history_of_a_gap_within_a_batch(machine: Shares) -> Steps:
+    """The next leader fetches a gap in a record batch whose last records are accepted."""
+    yield machine.fetch("a", 100, 1, 3)
+    yield machine.acknowledge_range("a", 2, 3, ACCEPT)
+    yield machine.persister_answers(ok=True)
+    yield machine.another_leader_takes_over()
+    yield machine.fetch("b", 1, 10, 3)
+
+
 HISTORIES: dict[str, Callable[[Shares], Steps]] = {
     "frees_expired_on_rollback": _history_of_an_expired_lock,
     "keeps_start_offset": _history_of_a_log_start,
     "releases_around_others": _history_of_two_members,
     "honours_transitions": _history_of_a_release,
     "fetches_gaps_again": _history_of_a_gap,
+    "begins_at_start_offset": _history_of_a_start_within_a_batch,
+    "ends_before_known_records": _history_of_a_gap_within_a_batch,
     "archives_every_batch": _history_of_two_batches_below_the_log_start,
     "keeps_archived_on_rollback": _history_of_a_release_below_the_log_start,
 }

@@ -35,6 +35,23 @@ class ShareRules:
         """
         return True
 
+    def begins_at_start_offset(self) -> bool:
+        """Return whether a gap at the begin of the persisted state is fetched from the start
+        offset on.
+
+        Kafka 4.1.0 hands out the whole record batch that holds the start offset, with records that
+        were done before (SharePartition.acquire).
+        """
+        return True
+
+    def ends_before_known_records(self) -> bool:
+        """Return whether what is acquired of a gap ends before the records behind it.
+
+        Kafka 4.1.0 goes on to the end of the record batch if the member wants fewer records than
+        the gap has (SharePartition.acquireNewBatchRecords).
+        """
+        return True
+
     def delivery_limit(self, limit: int) -> int:
         """Return how often a record is delivered (InFlightState.tryUpdateState).
 

@@ -71,13 +71,10 @@ class _Acquisition:
         """Acquire; return the ranges."""
         cache, most = self._cache, self._wanted.max_records
         cache.archive_stale(fetch_offset, self._first)
-        base = self._first
-        floor = cache.floor(base)
-        if floor is not None and floor.last_offset >= base:
-            base = floor.first_offset
-        known = cache.between(base, self._last)
+        base = self._base_offset()
+        known = cache.between(min(self._first, base), self._last)
         if not known:
-            self._acquire_new(self._first, self._last, most)
+            self._acquire_new(base, self._last, most)
             return self._acquired
         gap_start = base
         for batch in known:
@@ -97,6 +94,15 @@ class _Acquisition:
             cache.acquired_to(self._acquired[-1].last_offset + 1)
         return self._acquired
 
+    def _base_offset(self) -> int:
+        """Return where to begin: with a known batch, or not before the start offset."""
+        base = self._first
+        floor = self._cache.floor(base)
+        if floor is not None:
+            return floor.first_offset if floor.last_offset >= base else base
+        start = self._cache.start_offset
+        return max(base, start) if self._rules.begins_at_start_offset() else base
+
     # --------------------------------------------------------------------------- known records
 
     def _acquire_known(self, batch: InFlightBatch) -> None:
@@ -112,6 +118,7 @@ class _Acquisition:
             if self._is_available(state) and state.try_update(
                 ACQUIRED, 1, self._most_deliveries, self._wanted.member_id
             ):
+                self._locks.unlock(state.lock)  # of its last holder, from a release under way
                 state.lock = self._lock(first, last)
                 self._tell(first, last, state.delivery_count)
 
@@ -135,7 +142,9 @@ class _Acquisition:
         if not cache.batches and cache.end_offset > first:
             first = cache.end_offset  # what is below was acknowledged and forgotten
         if most < last - first + 1:
-            last = self._end_of_batch(first + most - 1)
+            end = self._end_of_batch(first + most - 1)
+            stays = cache.gap_open and self._rules.ends_before_known_records()
+            last = min(end, last) if stays else end
         for one, other in self._pieces(first, last):
             state = InFlightState(ACQUIRED, 1, self._wanted.member_id, self._lock(one, other))
             cache.add(InFlightBatch(one, other, state))
