@@ -22,8 +22,11 @@ is linear in the trace, so it scales as the checks do.
 | failed_records | records whose callers got an error |
 | controllerless_s | seconds without an active controller that lives and is not paused |
 | rebalances, rebalance_downtime_s | generations; partition seconds of groups without owner |
+| share_latency_p50_ms, …p99, …max | of records that share groups have accepted; null of none |
 
-A partition of a group has no owner between two owners, and while its owner is dead or paused.
+A partition of a group has no owner between two owners, and while its owner is dead or paused. The
+share latency is the time from the append of a record until the member hears that its acceptance is
+persisted; each share group that reads the record counts.
 """
 
 from __future__ import annotations
@@ -44,7 +47,7 @@ if TYPE_CHECKING:
 
 KINDS = tuple(sorted({
     *JUDGED_KINDS, "ConsumerAssigned", "ConsumerRevoked", "ControllerActive", "HostPaused",
-    "HostResumed", "HostStopped", "Rebalanced", "SendFailed", "SharePolled",
+    "HostResumed", "HostStopped", "Rebalanced", "SendFailed", "ShareAcknowledged", "SharePolled",
 }))  # fmt: skip
 """The kinds of fact that measures and the checks' shared views read."""
 
@@ -115,6 +118,13 @@ LEADERSHIP = _tenures("""
     SELECT run, seq, t_us, node, '', '', kind
     FROM hosts JOIN (SELECT DISTINCT run, node FROM ControllerActive) USING (run, node)""")
 
+SHARE_ACCEPTED = """
+    -- When the member of a share group first heard that its acceptance of a record is persisted.
+    SELECT run, group, topic_id, partition, told.offsets AS offset, min(t_us) AS accepted_us
+    FROM ShareAcknowledged LATERAL VIEW explode(arrays_zip(offsets, types)) AS told
+    WHERE error = 'NONE' AND told.types = 1
+    GROUP BY run, group, topic_id, partition, told.offsets"""
+
 VIEWS = {
     **{name: (SHARED | DELIVERY_VIEWS)[name] for name in
        ("final_leaders", "acked_records", "acked_ids", "lost_ids", "cleaned_offsets",
@@ -126,6 +136,7 @@ VIEWS = {
     "hosts": HOSTS,
     "ownership": OWNERSHIP,
     "leadership": LEADERSHIP,
+    "share_accepted": SHARE_ACCEPTED,
 }  # fmt: skip
 
 _DEGRADED = "size(isr) < size(replicas) - size(coalesce(adding_replicas, array()))"
@@ -175,6 +186,22 @@ _REDELIVERED = """
         GROUP BY run, group, topic_id, partition, offset HAVING count(1) > 1)
     GROUP BY run"""
 
+_SHARE_LATENCY = """
+    SELECT run, max(waited_us) / 1e3 AS share_latency_max_ms,
+           percentile(waited_us, array(0.5, 0.99)) AS share_ranks
+    FROM (
+        -- A record that was lost may have been appended before at the same offset.
+        SELECT run, accepted_us - max(appended_us) AS waited_us
+        FROM share_accepted JOIN (
+            SELECT run, topic_id, partition, t_us AS appended_us,
+                   explode(sequence(base_offset, next_offset - 1)) AS offset
+            FROM Appended
+            LEFT SEMI JOIN (SELECT DISTINCT run, topic_id FROM share_accepted)
+                USING (run, topic_id)) USING (run, topic_id, partition, offset)
+        WHERE appended_us <= accepted_us
+        GROUP BY run, group, topic_id, partition, offset, accepted_us)
+    GROUP BY run"""
+
 _FAILED = "SELECT run, sum(size(record_ids)) AS failed_records FROM SendFailed GROUP BY run"
 
 _REBALANCES = """
@@ -192,7 +219,7 @@ _CONTROLLERLESS = f"""
 
 _PARTS = (
     _PARTITIONS, _ISR, _CONTROLLERS, _LATENCY, _LOST, _COPIES, _REDELIVERED, _FAILED, _REBALANCES,
-    _DOWNTIME, _CONTROLLERLESS,
+    _DOWNTIME, _CONTROLLERLESS, _SHARE_LATENCY,
 )  # fmt: skip
 
 MEASURES = f"""
@@ -217,7 +244,9 @@ MEASURES = f"""
            coalesce(redelivered_records, 0) AS redelivered_records,
            coalesce(failed_records, 0) AS failed_records,
            coalesce(rebalances, 0) AS rebalances,
-           coalesce(rebalance_downtime_s, 0D) AS rebalance_downtime_s
+           coalesce(rebalance_downtime_s, 0D) AS rebalance_downtime_s,
+           share_ranks[0] / 1e3 AS share_latency_p50_ms,
+           share_ranks[1] / 1e3 AS share_latency_p99_ms, share_latency_max_ms
     FROM clock {" ".join(f"LEFT JOIN ({part}) USING (run)" for part in _PARTS)}
     WHERE ready_us IS NOT NULL"""
 """The measures of all runs that got ready, as a query inside :func:`measuring`."""

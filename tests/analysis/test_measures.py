@@ -12,6 +12,7 @@ from tests.analysis.analysis_rows import (
     Case,
     T,
     acked,
+    appended,
     changed,
     end,
     final,
@@ -40,6 +41,13 @@ def shared(member: str, *offsets: int) -> tuple[str, Any]:
     counts = tuple(1 for _ in offsets)
     ids = tuple(100 + offset for offset in offsets)
     return "consumer-3", facts.SharePolled("g-shares", member, T, 0, offsets, ids, counts)
+
+
+def acknowledged(
+    offsets: list[int], types: list[int], error: str = "NONE", group: str = "g-shares"
+) -> tuple[str, Any]:
+    of = (tuple(offsets), tuple(types), error)
+    return "consumer-3", facts.ShareAcknowledged(group, "m1", T, 0, *of)
 
 
 BUSY: Case = [  # a row a second
@@ -77,6 +85,15 @@ BUSY: Case = [  # a row a second
     shared("m1", 0, 1),
     shared("m2", 1, 2),  # the second of them again
     shared("m2", 2),
+    appended(0, 2),
+    appended(1, 4),  # what was at offset 1 is lost
+    acknowledged([0, 1], [1, 1], "COORDINATOR_NOT_AVAILABLE"),
+    acknowledged([0], [1]),  # 3 s after its append
+    acknowledged([0, 1, 2], [1, 1, 3]),  # offset 1: 3 s; offset 2 is rejected
+    appended(0, 1),
+    acknowledged([3], [1]),  # 5 s
+    acknowledged([3], [1], group="others"),  # 6 s
+    acknowledged([3], [1], group="others"),
 ]
 
 EXPECTED = {
@@ -86,10 +103,11 @@ EXPECTED = {
     "latency_p50_ms": 1.0, "latency_p99_ms": 1.0, "latency_p999_ms": 1.0, "latency_max_ms": 1.0,
     "acked_records": 3, "lost_records": 1, "lost_per_million": 1e6 / 3, "duplicate_records": 1,
     "redelivered_records": 3, "failed_records": 2, "rebalances": 2, "rebalance_downtime_s": 20.0,
+    "share_latency_p50_ms": 4000.0, "share_latency_p99_ms": 5970.0, "share_latency_max_ms": 6000.0,
 }  # fmt: skip
 
 QUIET = dict.fromkeys(EXPECTED, 0) | {"minutes": 1 / 60, "lost_per_million": None}
-QUIET |= {name: None for name in EXPECTED if name.startswith("latency_")}
+QUIET |= {name: None for name in EXPECTED if "latency_" in name}
 
 
 def test_measures(spark: SparkSession, tmp_path: Path) -> None:
