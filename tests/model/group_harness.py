@@ -1,14 +1,12 @@
-"""A coordinator in a process of its own on an in-memory log: requests in, answers and facts out."""
+"""A group coordinator in a process of its own on an in-memory log, and what members send it."""
 
 from __future__ import annotations
 
-import random
 from typing import Any
 
 from kafkasim.model import facts
 from kafkasim.model.config import BrokerConfig
 from kafkasim.model.coordinator.log import MemoryCoordinatorLog
-from kafkasim.model.effects import Post, Process, Read, Request, Respond
 from kafkasim.model.errors import Errors
 from kafkasim.model.group.coordinator import GroupCoordinator
 from kafkasim.model.group.modern.state.topics import NO_TOPICS, TopicsImage
@@ -23,17 +21,17 @@ from kafkasim.model.messages import (
     SyncGroupRequest,
 )
 from kafkasim.model.records import GROUP_METADATA_TOPIC, TopicPartition
-from kafkasim.model.storage.files import MemoryFiles
+from tests.model.coordinator_bench import CoordinatorBench
 
-SECOND = 1_000_000
 GROUP = "billing"
 T0 = TopicPartition("orders", 0)
 T1 = TopicPartition("orders", 1)
-FACTS = tuple(facts.FACTS.values())
 
 
-class Bench(Process):
-    """One broker with nothing but a group coordinator. ``replicate`` moves the high watermark."""
+class Bench(CoordinatorBench):
+    """One broker with nothing but a group coordinator."""
+
+    lane = "group"
 
     def __init__(
         self,
@@ -45,77 +43,14 @@ class Bench(Process):
         image: TopicsImage = NO_TOPICS,
         **config: Any,
     ) -> None:
-        super().__init__("broker-1", MemoryFiles(), random.Random(seed), now)
-        self.now = now
-        self.log = log or MemoryCoordinatorLog()
+        super().__init__(log, seed, now)
         config = {
             "offsets_topic_num_partitions": 1, "group_coordinator_append_linger_ms": 0, **config,
         }  # fmt: skip
-        self.group = GroupCoordinator(
+        self.group = self.coordinator = GroupCoordinator(
             self, 1, BrokerConfig(**config), rules or GroupRules(), self.log, new_coordinator, image
         )
         self.tp = TopicPartition(GROUP_METADATA_TOPIC, 0)
-        self.answers: dict[int, Any] = {}
-        self.facts: list[Any] = []
-        self.posts: list[Post] = []
-        self.auto_replicate = True
-        self.last = 0
-
-    def elect(self, epoch: int = 1) -> Bench:
-        self.group.on_elected(0, epoch, self.now)
-        self.settle()
-        return self
-
-    def ask(self, message: Any) -> int:
-        """Send a request; its number finds the answer in ``answers``, once there is one."""
-        self.last += 1
-        self.group.on_request(Request(7, self.last, message, self.now), self.now)
-        self.settle()
-        return self.last
-
-    def get(self, message: Any) -> Any:
-        """Send a request that must be answered at once."""
-        return self.answers[self.ask(message)]
-
-    def replicate(self) -> None:
-        self.log.high_watermarks[self.tp] = self.log.end(self.tp)
-        self.group.on_high_watermark(0, self.log.end(self.tp), self.now)
-        self.drain()
-
-    def settle(self) -> None:
-        self.drain()
-        while self.posts:
-            post = self.posts.pop(0)
-            post.handler(post.message, self.now)
-            self.drain()
-        while self.auto_replicate and self.log.end(self.tp) > self.log.high_watermark(self.tp):
-            self.replicate()
-
-    def drain(self) -> None:
-        for effect in self.out:
-            if isinstance(effect, Respond):
-                assert effect.correlation not in self.answers, effect
-                self.answers[effect.correlation] = effect.message
-            elif isinstance(effect, Post):
-                self.posts.append(effect)
-            elif isinstance(effect, Read):
-                self.posts.append(Post("group-loader", effect.handler, None))
-            else:
-                assert isinstance(effect, FACTS), effect
-                self.facts.append(effect)
-        self.out.clear()
-
-    def wait(self, seconds: float) -> None:
-        """Let time pass; timers fire at their deadlines."""
-        until = self.now + int(seconds * SECOND)
-        while (deadline := self.timers.next_deadline()) is not None and deadline <= until:
-            self.now = max(self.now, deadline)
-            due = self.timers.pop_due(self.now)
-            assert due is not None
-            assert due[2] == "group/0", due
-            self.timers.fire(due[0], due[1], self.now)
-            self.settle()
-        self.now = until
 
     def seen(self, kind: type) -> list[Any]:
         return [fact for fact in self.facts if isinstance(fact, kind)]

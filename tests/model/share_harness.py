@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import random
 from types import SimpleNamespace
 from typing import Any
 
-from kafkasim.model import facts
 from kafkasim.model.config import BrokerConfig
 from kafkasim.model.coordinator.log import MemoryCoordinatorLog
-from kafkasim.model.effects import Post, Process, Read, Request, Respond
 from kafkasim.model.errors import Errors
 from kafkasim.model.messages.share import (
     DeleteShareGroupStateRequest,
@@ -24,23 +21,22 @@ from kafkasim.model.messages.share import (
 )
 from kafkasim.model.records import SHARE_GROUP_STATE_TOPIC, TopicPartition
 from kafkasim.model.share.coordinator import ShareCoordinator
-from kafkasim.model.storage.files import MemoryFiles
+from tests.model.coordinator_bench import CoordinatorBench
 
-SECOND = 1_000_000
 GROUP, TOPIC = "workers", "topic-id"
 STATE = TopicPartition(SHARE_GROUP_STATE_TOPIC, 0)
-FACTS = tuple(facts.FACTS.values())
 
 
-class ShareBench(Process):
+class ShareBench(CoordinatorBench):
     """One broker with nothing but a share coordinator of one state partition."""
+
+    lane = "share"
+    tp = STATE
 
     def __init__(
         self, log: MemoryCoordinatorLog | None = None, partitions: int = 2, **config: Any
     ) -> None:
-        super().__init__("broker-1", MemoryFiles(), random.Random(1), 0)
-        self.now = 0
-        self.log = log or MemoryCoordinatorLog()
+        super().__init__(log)
         settings = {
             "share_coordinator_state_topic_num_partitions": 1,
             "share_coordinator_append_linger_ms": 0,
@@ -50,80 +46,19 @@ class ShareBench(Process):
         self.image = SimpleNamespace(topics={TOPIC: topic})
         self.pruned: list[int] = []
         self.prune_error = Errors.NONE
-        self.share = ShareCoordinator(
+        self.share = self.coordinator = ShareCoordinator(
             self, BrokerConfig(**settings), self.log, self.image, self._prune
         )
-        self.answers: dict[int, Any] = {}
-        self.facts: list[Any] = []
-        self.posts: list[Post] = []
-        self.auto_replicate = True
-        self.last = 0
 
     def _prune(self, tp: TopicPartition, offset: int, done: Any, now: int) -> None:
         assert tp == STATE
         self.pruned.append(offset)
         done(self.prune_error, now)
 
-    def elect(self, epoch: int = 1) -> ShareBench:
-        self.share.on_elected(0, epoch, self.now)
-        self.settle()
-        return self
-
-    def ask(self, message: Any) -> int:
-        """Send a request; its number finds the answer in ``answers``, once there is one."""
-        self.last += 1
-        self.share.on_request(Request(7, self.last, message, self.now), self.now)
-        self.settle()
-        return self.last
-
-    def get(self, message: Any) -> Any:
-        """Send a request that must be answered at once."""
-        return self.answers[self.ask(message)]
-
     def result(self, message: Any) -> Any:
         """Return the result of the only share partition of a request."""
         (((_, (result,)),)) = self.get(message).results
         return result
-
-    def replicate(self) -> None:
-        self.log.high_watermarks[STATE] = self.log.end(STATE)
-        self.share.on_high_watermark(0, self.log.end(STATE), self.now)
-        self.drain()
-
-    def settle(self) -> None:
-        self.drain()
-        while self.posts:
-            post = self.posts.pop(0)
-            post.handler(post.message, self.now)
-            self.drain()
-        while self.auto_replicate and self.log.end(STATE) > self.log.high_watermark(STATE):
-            self.replicate()
-
-    def drain(self) -> None:
-        for effect in self.out:
-            if isinstance(effect, Respond):
-                assert effect.correlation not in self.answers, effect
-                self.answers[effect.correlation] = effect.message
-            elif isinstance(effect, Post):
-                assert effect.lane in ("share/0", "share-loader"), effect
-                self.posts.append(effect)
-            elif isinstance(effect, Read):
-                self.posts.append(Post("share-loader", effect.handler, None))
-            else:
-                assert isinstance(effect, FACTS), effect
-                self.facts.append(effect)
-        self.out.clear()
-
-    def wait(self, seconds: float) -> None:
-        """Let time pass; timers fire at their deadlines."""
-        until = self.now + int(seconds * SECOND)
-        while (deadline := self.timers.next_deadline()) is not None and deadline <= until:
-            self.now = max(self.now, deadline)
-            due = self.timers.pop_due(self.now)
-            assert due is not None
-            self.timers.fire(due[0], due[1], self.now)
-            self.settle()
-        self.now = until
 
     def values(self) -> list[Any]:
         """Return the values of all records in the log."""
