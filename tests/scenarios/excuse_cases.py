@@ -92,6 +92,12 @@ CASES: tuple[Case, ...] = (
         "ISRDATA",
     ),
     Case(
+        "a share partition that fetches below the log start",
+        "gap-below-the-log-start",
+        "M01-hw-ignores-followers",
+        "ISRDATA",
+    ),
+    Case(
         "an id that nobody lists",
         "aborted-by-an-operator-while-nobody-listed-it",
         "M01-hw-ignores-followers",
