@@ -35,9 +35,8 @@ class _Open:
     sent: dict[Record, None] = field(default_factory=dict)
     ending: bool = False  # its commit or abort was asked for
     ended: bool = False
-    failed: dict[Record, None] = field(
-        default_factory=dict
-    )  # with an unknown outcome, while ending
+    failed: dict[Record, None] = field(default_factory=dict)
+    """What failed with an unknown outcome while it was ending"""
 
 
 class LateBatches:
