@@ -286,7 +286,13 @@ class ScenarioRun:
         registrations = Registrations(self.trace, limits.registration_us)
         return (
             Standstill(self.trace, self.invariants.losses, self.progress.positions),
-            Leaderless(self.trace, clients.transactional_ids, clients.members, self.faults.unclean),
+            Leaderless(
+                self.trace,
+                clients.transactional_ids,
+                clients.members,
+                self.faults.unclean,
+                registrations,
+            ),
             StaticLeaders(self.trace, self._tells_static_leader),
             StaticOwners(self.trace),
             Downgrades(self.trace),

@@ -6,6 +6,7 @@ import pytest
 
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.progress import Progress
+from kafkasim.scenarios.judging.transactions.liveness.controllers.leaderless import Leaderless
 from kafkasim.scenarios.judging.transactions.liveness.controllers.registrations import (
     LATE_SESSION,
     Registrations,
@@ -93,3 +94,54 @@ def test_a_broker_waits_by_its_own_clock() -> None:
     rows = [LIMIT, slow, STARTS, _wait(43), ELECTED, _wait(17)]
     assert _excuse([*rows, ENDS], DOWN) == ""  # 54 s
     assert _excuse([LIMIT, slow, STARTS, _wait(53), ELECTED, _wait(14), ENDS], DOWN) == LATE_SESSION
+
+
+def _waits_for(*isr: int, leader: int = -1, elr: tuple[int, ...] = (), epoch: int = 3) -> Row:
+    change = facts.PartitionChanged(
+        90 + epoch, "T", 0, leader, 2, epoch, isr, (1, 2, 3), "fenced", False, elr
+    )
+    return ("controller-1", change)
+
+
+def _unclean(value: str | None) -> Row:
+    fact = facts.ConfigChanged(80, "topic:orders", "unclean.leader.election.enable", value)
+    return ("controller-1", fact)
+
+
+TOPIC: Row = ("broker-2", facts.TopicCreated(1, "T", "orders", 1, 3, 1))
+DELETED: Row = ("controller-1", facts.TopicDeleted(99, "T", "orders"))
+LATE = [TOPIC, LIMIT, STARTS, _wait(43), ELECTED, _wait(10)]
+LEADERLESS = "orders-0 has no leader"
+
+
+@pytest.mark.parametrize(
+    ("rows", "why"),
+    [
+        ([*LATE, _waits_for(1), _wait(7), ENDS], LATE_SESSION),
+        ([*LATE, _waits_for(elr=(1,)), _wait(7), ENDS], LATE_SESSION),
+        ([*LATE, _unclean("false"), _waits_for(1), _wait(7), ENDS], LATE_SESSION),
+        ([*LATE, _waits_for(1), _wait(7)], ""),
+        ([*LATE, _waits_for(1), _wait(7), ("broker-1", facts.HostStopped("crash"))], ""),
+        ([*LATE, _waits_for(1), _wait(7), ENDS, STARTS], ""),
+        ([*LATE, _waits_for(1, 2), _wait(7), ENDS], ""),
+        ([*LATE, _waits_for(1, elr=(2,)), _wait(7), ENDS], ""),
+        ([*LATE, _waits_for(), _wait(7), ENDS], ""),
+        ([*LATE, _unclean("true"), _waits_for(1), _wait(7), ENDS], ""),
+        ([*LATE, _waits_for(1), _waits_for(2, epoch=4), _wait(7), ENDS], ""),
+        ([*LATE, _waits_for(1), _waits_for(1, leader=1, epoch=4), _wait(7), ENDS], ""),
+        ([*LATE, _waits_for(1), _wait(7), ENDS, DELETED], ""),
+    ],
+    ids=[
+        "in-the-isr", "in-the-elr", "no-unclean-election", "it-goes-on", "a-crash", "started-again",
+        "another-in-the-isr", "another-in-the-elr", "nobody", "unclean-election",
+        "another-since", "it-leads-since", "deleted",
+    ],
+)  # fmt: skip
+def test_a_partition_waits_for_those_who_have_its_records(rows: list[Row], why: str) -> None:
+    trace = FakeTrace()
+    registrations = Registrations(trace, 60_000_000)
+    judge = Leaderless(trace, {}, {}, registrations=registrations)
+    trace.record(rows)
+    assert judge.excuse(LEADERLESS) == why
+    assert judge.excuse("group billing is at 0 of 4 in orders-0 (last read by nobody)") == why
+    assert judge.excuse("orders-1 has no leader") == ""

@@ -12,6 +12,9 @@ controller knows nobody who has the records: PartitionChangeBuilder.electAnyLead
 but by an unclean election, which the settings have to allow or an operator has to ask for. A
 partition whose settings allow one when its ELR is cleared, or later, has no excuse.
 
+All members of an ISR and ELR have given up their registration and ended (``registrations.py``). The
+controller knows who has the records, and none of them comes back.
+
 So wait for ever:
 
 - a group whose partition of ``__consumer_offsets`` it is;
@@ -20,7 +23,7 @@ So wait for ever:
 - a group of processors all of which wait so, because they subscribe afterwards;
 - a share group whose partition of ``__consumer_offsets`` or ``__share_group_state`` it is.
 
-Of a partition whose ELR was cleared also, as metadata names it and it may have records:
+Of a partition that has had a leader also, as metadata names it and it may have records:
 
 - a group or share group that has not read them, and whoever waits for the end of a transaction
   there;
@@ -38,6 +41,7 @@ from kafkasim.model import facts
 from kafkasim.scenarios.judging.invariants.traced import coordinator_partition, offsets_partition
 from kafkasim.scenarios.judging.source import FactSource, PartitionKey
 from kafkasim.scenarios.judging.transactions.liveness.controllers.lost_answers import LOST_ANSWER
+from kafkasim.scenarios.judging.transactions.liveness.controllers.registrations import Registrations
 
 CLEARED_ELR = "cleared-elr"
 UNCLEAN = "unclean.leader.election.enable"
@@ -49,7 +53,7 @@ _PARTITION = re.compile(r"(\S+) (?:has no leader$|has an open transaction of pro
 
 
 class Leaderless:
-    """Follows the creation of partitions, and the ELRs that operators clear.
+    """Follows the creation of partitions, the ELRs that operators clear, and who could lead.
 
     ``ids`` are the transactional ids of client hosts, and ``members`` the hosts of each group.
     ``unclean`` says whether the servers' files allow unclean elections.
@@ -61,6 +65,7 @@ class Leaderless:
         ids: Mapping[str, str],
         members: Mapping[str, Sequence[str]],
         unclean: bool = False,
+        registrations: Registrations | None = None,
     ) -> None:
         self._ids = ids
         self._members = members
@@ -68,7 +73,9 @@ class Leaderless:
         self._topics: dict[str, facts.TopicCreated] = {}
         self._created: dict[str, int] = {}  # topic id -> the row of its creation
         self._connected: dict[str, int] = {}  # node -> the row of its last connection
+        self._registrations = registrations
         self._leaderless: dict[PartitionKey, str] = {}  # why nobody leads it
+        self._awaited: dict[PartitionKey, tuple[int, ...]] = {}  # whom a leaderless one waits for
         self._epochs: dict[PartitionKey, int] = {}  # the partition epoch of the last change
         self._configured: dict[str, tuple[str, int]] = {}  # resource -> its last new minimum
         self._unclean: dict[str, tuple[int, str | None]] = {}  # resource -> (offset, last setting)
@@ -87,6 +94,7 @@ class Leaderless:
 
     def excuse(self, line: str) -> str:
         """Return why Kafka would miss for ever what a line of a stalled run tells of, or ""."""
+        self._give_up()
         if not self._leaderless:
             return ""
         group, client, partition = _GROUP.match(line), _CLIENT.match(line), _PARTITION.match(line)
@@ -101,10 +109,21 @@ class Leaderless:
             return self._of_beginning(client[1]) or self._of_marker(client[1])
         return ""
 
+    def _give_up(self) -> None:
+        """Note the partitions all of whose possible leaders have given up their registration."""
+        for key, brokers in self._awaited.items():
+            told = [self._given_up(broker) for broker in brokers]
+            if all(told) and not self._allows_unclean(self._topics[key[0]].topic):
+                self._leaderless[key] = told[0]
+
+    def _given_up(self, broker: int) -> str:
+        known = self._registrations
+        return "" if known is None else known.excuse(f"broker-{broker} is down")
+
     def _of(self, name: str) -> str:
-        """Return why nobody leads a partition, by its name, if its ELR was cleared."""
+        """Return why nobody leads a partition, by its name, if brokers know of it."""
         for key, why in self._leaderless.items():
-            if why == CLEARED_ELR and name == f"{self._topics[key[0]].topic}-{key[1]}":
+            if why != LOST_ANSWER and name == f"{self._topics[key[0]].topic}-{key[1]}":
                 return why
         return ""
 
@@ -143,8 +162,9 @@ class Leaderless:
         self._created.setdefault(fact.topic_id, seq)
 
     def _on_topic_deleted(self, _seq: int, _t: int, _node: str, fact: facts.TopicDeleted) -> None:
-        for key in [key for key in self._leaderless if key[0] == fact.topic_id]:
-            del self._leaderless[key]
+        for known in (self._leaderless, self._awaited):
+            for key in [key for key in known if key[0] == fact.topic_id]:
+                del known[key]
 
     def _on_config(self, _seq: int, t_us: int, node: str, fact: facts.ConfigChanged) -> None:
         if fact.config == "min.insync.replicas":
@@ -164,6 +184,9 @@ class Leaderless:
             return
         self._epochs[key] = fact.partition_epoch
         known = self._leaderless.pop(key, "")
+        self._awaited.pop(key, None)
+        if fact.leader == -1 and (fact.isr or fact.elr) and fact.topic_id in self._topics:
+            self._awaited[key] = (*fact.isr, *fact.elr)
         if fact.leader != -1 or fact.isr or fact.elr or fact.last_known_elr:
             return
         if known == CLEARED_ELR or self._was_cleared(t_us, node, fact):
