@@ -85,13 +85,29 @@ POLL_ORDER = offending(
     "'%s got offset %d, not %d', member_id, offset, expected",
 )
 
+OVERTAKEN = """
+    -- Batches that a later one has overtaken: the lowest sequence of their producer so far, taken
+    -- by a leader whose log began anew behind all that the producer had there. It does not know the
+    -- producer, and so takes any sequence (ProducerAppendInfo.checkSequence).
+    SELECT DISTINCT run, topic_id, partition, producer_id, producer_epoch, base_offset
+    FROM (SELECT *, min(base_sequence) OVER earlier AS lowest, max(next_offset) OVER earlier AS past
+          FROM Appended
+          LEFT SEMI JOIN (SELECT * FROM LogStart WHERE reason = 'reset')
+              USING (run, topic_id, partition)
+          WHERE producer_id >= 0 AND base_sequence >= 0
+          WINDOW earlier AS (PARTITION BY run, topic_id, partition, producer_id ORDER BY seq
+                             ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING))
+    JOIN (SELECT run, topic_id, partition, node, seq AS since, offset AS start
+          FROM LogStart WHERE reason = 'reset') USING (run, topic_id, partition, node)
+    WHERE base_sequence < lowest AND past <= start AND since < seq"""
+
 NONMONOTONIC_SEND = offending(
     # An idempotent producer's acknowledged sends to a partition landed out of order, within one
     # epoch: it is raised after a batch has failed, and what was in flight is sent again (KIP-360).
     # The records of a processor have the ids of its inputs, which it may process again.
     # Produce requests name the topic: what is acknowledged after its deletion may be in another.
     # What a leader took for a duplicate has the offset of other records.
-    """
+    f"""
     SELECT * FROM (
         SELECT run, topic_id, partition, seq, node, first, base_offset, acks,
                lag(first) OVER sender AS last_record, lag(base_offset) OVER sender AS last_offset
@@ -99,6 +115,8 @@ NONMONOTONIC_SEND = offending(
               LEFT JOIN (SELECT run, topic_id, min(seq) AS gone FROM TopicDeleted
                          GROUP BY run, topic_id) USING (run, topic_id)
               LEFT ANTI JOIN taken_records USING (run, topic_id, partition, seq)
+              LEFT ANTI JOIN ({OVERTAKEN})
+                  USING (run, topic_id, partition, producer_id, producer_epoch, base_offset)
               WHERE producer_id >= 0 AND base_offset >= 0 AND (gone IS NULL OR seq < gone)
                 AND (run, node) NOT IN (SELECT run, node FROM ProcessorStarted))
         WINDOW sender AS (PARTITION BY run, topic_id, partition, node, producer_id,

@@ -16,6 +16,7 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 from kafkasim.model import facts
+from kafkasim.scenarios.judging.copies.overtaken import Overtaken
 from kafkasim.scenarios.judging.group_members import Excuses, lost_group
 from kafkasim.scenarios.judging.invariants.traced import offsets_partition
 from kafkasim.scenarios.judging.readers.legacy.fetched_before import FetchedBefore
@@ -141,6 +142,7 @@ class Delivery:
         self._deleted: dict[str, None] = {}
         self._excuses = Excuses(trace)
         self._given_again = GivenAgain(trace, losses)
+        self._overtaken = Overtaken(trace)
         self._before = FetchedBefore(trace)
         self.given_back = GivenBack(trace)
         self.stalled = Stalled()
@@ -176,7 +178,7 @@ class Delivery:
         self._acked.setdefault(key, []).append((t, fact))
         base = fact.base_offset
         told = base >= 0 and fact.producer_id >= 0 and not self._given_again.took(fact)
-        if not told or node in self._processors:
+        if not told or node in self._processors or self._overtaken.covers(fact):
             return
         sender = (node, key, fact.producer_id, fact.producer_epoch)
         last = self._sent.get(sender)

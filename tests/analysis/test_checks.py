@@ -69,6 +69,7 @@ from tests.scenarios.transaction_cases import (
     LATE_BATCHES,
     LATE_ENDS,
     ORDER_SENT,
+    OVERTAKEN,
     RESTING,
     SKIPPED_MARKERS,
     STORIES,
@@ -341,7 +342,7 @@ for story, (good, bad) in EXCUSES.items():
 
 CASES |= {
     story: (rows, {"nonmonotonic-send": 1} if breaks else {})
-    for story, (rows, breaks) in ORDER_SENT.items()
+    for story, (rows, breaks) in (ORDER_SENT | OVERTAKEN).items()
 }
 for story, (rows, good, bad) in TAKEN.items():
     for number, ((topic_id, partition), loss) in enumerate([*good, *bad]):

@@ -68,6 +68,12 @@ CASES: tuple[Case, ...] = (
         "precommitted-read",
     ),
     Case(
+        "a batch that a later one has overtaken",
+        "first-batch-overtaken",
+        "M01-hw-ignores-followers",
+        "ISRDATA",
+    ),
+    Case(
         "a sequence that was given back",
         "a-sequence-given-back-within-one-transaction",
         "B16-stale-hw-position",

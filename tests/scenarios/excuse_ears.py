@@ -144,6 +144,7 @@ EARS: dict[str, tuple[tuple[str, Sign], ...]] = {
     "an epoch that was given twice": (
         ("transactions.known.given_again:GivenAgain.excuse", _answered),
     ),
+    "a batch that a later one has overtaken": (("copies.overtaken:Overtaken.covers", _answered),),
     "a sequence that was given back": (
         ("transactions.known.given_again:GivenBack.excuse", _answered),
         ("transactions.known.given_again:GivenBack.excuse_in", _answered),

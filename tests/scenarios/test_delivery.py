@@ -24,7 +24,7 @@ from tests.scenarios.fact_makers import (
     processed,
     tombstone,
 )
-from tests.scenarios.transaction_cases import ORDER_SENT, TAKEN
+from tests.scenarios.transaction_cases import ORDER_SENT, OVERTAKEN, TAKEN
 
 TOPIC: list[Row] = [("controller-1", created())]
 AT_ZERO: Row = ("consumer-1", positioned(0))
@@ -312,6 +312,12 @@ def test_a_record_taken_for_a_duplicate_was_lost_with_its_epoch(story: str) -> N
 @pytest.mark.parametrize("story", ORDER_SENT)
 def test_what_was_taken_for_a_duplicate_says_nothing_of_the_order(story: str) -> None:
     rows, breaks = ORDER_SENT[story]
+    assert ("nonmonotonic-send" in explained(rows, (T, 0), Loss(0, 0, 0, 0, ""))) == breaks
+
+
+@pytest.mark.parametrize("story", OVERTAKEN)
+def test_a_batch_may_be_overtaken_where_leaders_do_not_know_its_producer(story: str) -> None:
+    rows, breaks = OVERTAKEN[story]
     assert ("nonmonotonic-send" in explained(rows, (T, 0), Loss(0, 0, 0, 0, ""))) == breaks
 
 
