@@ -75,6 +75,8 @@ class FaultEnded:
 class DiskReplaced:
     """A host got an empty disk while its process was down."""
 
+    directory_ids: tuple[str, ...] = ()  # of a controller: the directory id that went with the old
+
 
 @value
 class Operated:

@@ -125,6 +125,10 @@ class Cluster:
         directory_id = self._directories.get(node, (None, ""))[1]
         return node_id, directory_id, f"controller-{node.rpartition('-')[2]}"
 
+    def directory_ids(self, node: str) -> tuple[str, ...]:
+        """Return the directory id of a controller, none before its first start or of a broker."""
+        return (self._directories[node][1],) if node in self._directories else ()
+
     def _format(self, node: str, files: Files) -> str:
         """Return the directory id that kafka-storage format writes on a disk, once for each."""
         disk, directory_id = self._directories.get(node, (None, ""))

@@ -248,7 +248,8 @@ class Operations:
     def _wipe(self, node: str) -> None:
         self.world.hosts[node].replace_disk()
         self.budget.data_lost(node, self.world.now, "replaced disk")
-        self.trace.record(self.world.now, node, facts.DiskReplaced())
+        gone = self.cluster.directory_ids(node)
+        self.trace.record(self.world.now, node, facts.DiskReplaced(gone))
 
     def _when_down(
         self, operation: OperationTable, node: str, then: Callable[[str], None] | None

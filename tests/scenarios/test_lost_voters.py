@@ -18,7 +18,7 @@ from tests.scenarios.fact_makers import FakeTrace, Row
 HOSTS = {3001: "controller-1", 3002: "controller-2", 3004: "controller-4"}
 SHORT = "orders-0: ISR [3] of [3, 2, 4]"
 LAG = "group billing is at 0 of 4 in orders-0 (last read by nobody)"
-REPLACED: Row = ("controller-4", facts.DiskReplaced())
+REPLACED: Row = ("controller-4", facts.DiskReplaced(("D",)))
 
 
 def _voters(offset: int, **directories: str) -> Row:
@@ -27,8 +27,29 @@ def _voters(offset: int, **directories: str) -> Row:
     return ("controller-1", fact)
 
 
+def _in_log_of(node: str, row: Row) -> Row:
+    return (node, row[1])
+
+
 def _committed(offset: int) -> Row:
     return ("controller-1", facts.MetadataCommitted(offset, 1, 0))
+
+
+def _offsets(min_isr: int) -> Row:
+    fact = facts.TopicCreated(1, "offsets-id", "__consumer_offsets", 1, 3, min_isr)
+    return ("controller-1", fact)
+
+
+def _home(*isr: int, leader: int = 1, epoch: int = 0) -> Row:
+    change = facts.PartitionChanged(
+        5, "offsets-id", 0, leader, 1, epoch, isr, (1, 2, 3), "lag", unclean=False
+    )
+    return ("controller-1", change)
+
+
+def _minimum(resource: str) -> Row:
+    fact = facts.ConfigChanged(9, resource, "min.insync.replicas", "2")
+    return ("controller-1", fact)
 
 
 TWO, COMMITTED = _voters(9, v3001="", v3004="D"), _committed(9)
@@ -62,9 +83,9 @@ def test_what_needs_no_controller_is_missing_all_the_same() -> None:
     "rows",
     [
         [TWO, COMMITTED],
-        [TWO, COMMITTED, ("controller-2", facts.DiskReplaced())],
+        [TWO, COMMITTED, ("controller-2", facts.DiskReplaced(("D",)))],
         [TWO, COMMITTED, ("broker-4", facts.DiskReplaced())],
-        [TWO, COMMITTED, ("controller-1", facts.DiskReplaced())],  # of the configuration
+        [TWO, COMMITTED, ("controller-1", facts.DiskReplaced(("C",)))],  # of the configuration
         [_voters(9, v3001="", v3002="", v3004="D"), COMMITTED, REPLACED],
         [TWO, REPLACED, _voters(12, v3001="", v3004="E"), _committed(12)],
         [TWO, COMMITTED, REPLACED, _voters(12, v3001=""), _committed(12)],
@@ -81,6 +102,39 @@ def test_a_set_that_is_not_committed_may_come_to_count_or_not() -> None:
     assert _excuse([three, two, _committed(9), REPLACED], SHORT) == LOST
     alone = _voters(12, v3001="")
     assert _excuse([two, _committed(9), REPLACED, alone], SHORT) == ""
+
+
+def test_a_voter_may_be_added_whose_disk_was_replaced_before() -> None:
+    """The set before counts no votes once all its voters have the new one."""
+    one, added = _voters(4, v3001="C"), _voters(9, v3001="C", v3004="D")
+    assert _excuse([one, _committed(4), REPLACED, added], SHORT) == LOST
+    assert _excuse([one, _committed(4), REPLACED], SHORT) == ""
+    assert _excuse([one, _committed(4), REPLACED, _in_log_of("controller-4", added)], SHORT) == ""
+    truncated = one
+    assert _excuse([one, _committed(4), REPLACED, added, truncated], SHORT) == ""
+    again = _voters(9, v3001="C", v3004="E")
+    assert _excuse([one, _committed(4), REPLACED, again], SHORT) == ""
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ([_offsets(2), _home(1, 2, 3), _home(1, epoch=1)], LOST),
+        ([_offsets(3), _home(1, 2, 3), _home(1, 2, epoch=1)], LOST),
+        ([_offsets(2), _home(1, 2, 3), _home(1, leader=-1, epoch=1)], LOST),
+        ([_offsets(2), _home(1, 2, 3), _home(1, 2, epoch=1)], ""),
+        ([_offsets(2), _home(1, 2, 3), _home(1, 2, epoch=2), _home(1, epoch=1)], ""),
+        ([_offsets(3), _home(1, 2, epoch=1), _minimum("topic:__consumer_offsets")], ""),
+        ([_offsets(3), _home(1, 2, epoch=1), _minimum("broker:")], ""),
+        ([_offsets(3), _home(1, 2, epoch=1), _minimum("topic:orders")], LOST),
+        ([_home(1, epoch=1)], ""),
+    ],
+    ids=["min-isr", "min-isr-3", "no-leader", "enough", "older", "lowered", "all-lowered",
+         "other-topic", "no-topic"],
+)  # fmt: skip
+def test_a_group_waits_whose_coordinator_may_not_write(rows: list[Row], expected: str) -> None:
+    assert _excuse([*rows, TWO, COMMITTED, REPLACED], LAG) == expected
+    assert _excuse([*rows, TWO, COMMITTED], LAG) == ""
 
 
 def test_a_broker_that_cannot_register_without_a_majority_stays_down() -> None:

@@ -12,6 +12,14 @@ The last leader may be the controller that lost its disk. The voters that are le
 so each of its processes is told that it leads, knows nothing of it, and ends
 (KafkaRaftClient.hasConsistentLeader, maybeTransition).
 
+A disk may also be replaced while its controller is about to be added. A leader adds an observer
+that has fetched within the last hour (LeaderState.isReplicaCaughtUp), and leaves the address to
+answer ApiVersions, which the controller with the new disk does (AddVoterHandler).
+
+A group waits as well if its partition of ``__consumer_offsets`` has no leader, or an ISR that is
+below min.insync.replicas: the coordinator cannot write (Partition.appendRecordsToLeader), and
+answers a rebalance with COORDINATOR_NOT_AVAILABLE.
+
 Voters of controller.quorum.voters have no directory id and vote on with any disk.
 """
 
@@ -21,12 +29,14 @@ import re
 from collections.abc import Mapping
 
 from kafkasim.model import facts
-from kafkasim.scenarios.judging.source import FactSource
+from kafkasim.scenarios.judging.invariants.traced import offsets_partition
+from kafkasim.scenarios.judging.source import FactSource, PartitionKey
 from kafkasim.scenarios.judging.transactions.liveness.controllers.registrations import (
     Registrations,
 )
 
 LOST = "lost-voters"
+TOPIC = "__consumer_offsets"
 
 _DECIDED = re.compile(
     r"\S+: ISR \[.*\] of \[.*\]$|\S+ has no leader$|\S+: broker \d+ does not lead epoch \d+ yet$"
@@ -35,6 +45,7 @@ _DECIDED = re.compile(
 """What is missing until a controller decides it, or tells of it"""
 
 _DOWN = re.compile(r"(\S+) is down$")
+_GROUP = re.compile(r"group (\S+) is at \d+ of \d+ in ")
 
 Voter = tuple[int, str]  # (id, directory id)
 
@@ -48,10 +59,13 @@ class LostVoters:
     def __init__(
         self, trace: FactSource, hosts: Mapping[int, str], registrations: Registrations
     ) -> None:
+        self._homes = OffsetsPartitions(trace)
         self._registrations = registrations
+        self._hosts = hosts
         self._ids = {host: node_id for node_id, host in hosts.items()}
         self._sets: dict[int, tuple[Voter, ...]] = {}  # by the offset of its record
         self._committed = -1  # the highest offset that a replica has applied
+        self._held: dict[str, int] = {}  # host -> the offset of the set that it uses
         self._lost: dict[Voter, None] = {}
         self._since = -1  # when the majority was lost; −1: it is there
         self._elected = (-1, -1)  # the last epoch that a controller has told, and its leader
@@ -69,7 +83,9 @@ class LostVoters:
             return ""
         down = self._registrations.down(line)
         if down is None:
-            return LOST if _DECIDED.match(line) or self._is_told_to_lead(line) else ""
+            group = _GROUP.match(line)
+            stuck = self._homes.stuck(group[1]) if group else _DECIDED.match(line)
+            return LOST if stuck or self._is_told_to_lead(line) else ""
         return LOST if self._since < self._registrations.had_to_register_by(down) else ""
 
     def _is_told_to_lead(self, line: str) -> bool:
@@ -89,17 +105,26 @@ class LostVoters:
         if not self._lost:
             return
         last = max([offset for offset in self._sets if offset <= self._committed], default=-1)
-        possible = [voters for offset, voters in self._sets.items() if offset >= last]
-        if not possible or any(map(self._has_majority, possible)):
+        possible = [offset for offset in self._sets if offset >= last]
+        if not possible or any(map(self._may_elect, possible)):
             self._since = -1
         elif self._since == -1:
             self._since = t_us
 
-    def _has_majority(self, voters: tuple[Voter, ...]) -> bool:
-        return 2 * sum(voter not in self._lost for voter in voters) > len(voters)
+    def _may_elect(self, offset: int) -> bool:
+        """Return whether a voter of a set may win an election that counts the set's votes.
 
-    def _on_voters(self, _seq: int, t: int, _node: str, fact: facts.VotersChanged) -> None:
+        A replica counts those of the last set in its log. Once all voters that are left have a
+        later set, nobody counts the votes of this one, and nobody is there to truncate that one.
+        """
+        voters = self._sets[offset]
+        left = [voter for voter in voters if voter not in self._lost]
+        used = any(self._held.get(self._hosts.get(id_, ""), -1) <= offset for id_, _ in left)
+        return used and 2 * len(left) > len(voters)
+
+    def _on_voters(self, _seq: int, t: int, node: str, fact: facts.VotersChanged) -> None:
         self._sets[fact.offset] = tuple(zip(fact.voters, fact.directory_ids))
+        self._held[node] = fact.offset
         self._count(t)
 
     def _on_committed(self, _seq: int, t: int, _n: str, fact: facts.MetadataCommitted) -> None:
@@ -107,11 +132,10 @@ class LostVoters:
             self._committed = fact.offset
             self._count(t)
 
-    def _on_disk(self, _seq: int, t: int, node: str, _fact: facts.DiskReplaced) -> None:
-        """All directory ids that the controller had until now are gone."""
-        known = [voter for voters in self._sets.values() for voter in voters]
-        lost = [voter for voter in known if voter[0] == self._ids.get(node) and voter[1]]
-        self._lost.update(dict.fromkeys(lost))
+    def _on_disk(self, _seq: int, t: int, node: str, fact: facts.DiskReplaced) -> None:
+        """The replica that the controller was until now is gone, a voter or not yet one."""
+        self._held.pop(node, None)
+        self._lost.update({(self._ids.get(node, -1), gone): None for gone in fact.directory_ids})
         self._count(t)
 
     def _on_role(self, _seq: int, _t: int, _node: str, fact: facts.RaftRole) -> None:
@@ -123,3 +147,41 @@ class LostVoters:
     def _on_stopped(self, _seq: int, _t: int, node: str, fact: facts.HostStopped) -> None:
         if fact.reason == "halt" and node in self._ids:
             self._halted[self._ids[node]] = None
+
+
+class OffsetsPartitions:
+    """Follows whether the coordinators of groups can write."""
+
+    def __init__(self, trace: FactSource) -> None:
+        self._topics: dict[str, facts.TopicCreated] = {}
+        self._changes: dict[PartitionKey, facts.PartitionChanged] = {}  # the last of each
+        self._minimum = 1 << 30  # the lowest min.insync.replicas that was set
+        trace.subscribe(facts.TopicCreated, self._on_topic)
+        trace.subscribe(facts.PartitionChanged, self._on_partition)
+        trace.subscribe(facts.ConfigChanged, self._on_config)
+
+    def stuck(self, group: str) -> bool:
+        """Return whether a group's partition has no leader, or one that may not append."""
+        change = self._changes.get(offsets_partition(group, self._topics))
+        if change is None:
+            return False
+        needed = min(self._minimum, len(change.replicas))
+        return change.leader == -1 or len(change.isr) < needed
+
+    def _on_topic(self, _seq: int, _t: int, _node: str, fact: facts.TopicCreated) -> None:
+        if fact.topic == TOPIC:
+            self._topics[fact.topic_id] = fact
+            self._minimum = min(self._minimum, fact.min_isr)
+
+    def _on_partition(self, _seq: int, _t: int, _n: str, fact: facts.PartitionChanged) -> None:
+        key = (fact.topic_id, fact.partition)
+        known = self._changes.get(key)
+        if fact.topic_id in self._topics and (
+            known is None or fact.partition_epoch > known.partition_epoch
+        ):
+            self._changes[key] = fact
+
+    def _on_config(self, _seq: int, _t: int, _node: str, fact: facts.ConfigChanged) -> None:
+        of_it = fact.resource.startswith("broker:") or fact.resource == f"topic:{TOPIC}"
+        if of_it and fact.config == "min.insync.replicas" and fact.value is not None:
+            self._minimum = min(self._minimum, int(fact.value))
