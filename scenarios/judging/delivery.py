@@ -145,7 +145,7 @@ class Delivery:
         self._overtaken = Overtaken(trace)
         self._before = FetchedBefore(trace)
         self.given_back = GivenBack(trace)
-        self.stalled = Stalled()
+        self.stalled = Stalled(trace, self._delivered)
         self._trimmed: dict[PartitionKey, int] = {}
         self._topics: dict[str, facts.TopicCreated] = {}
         self._found: dict[tuple[str, PartitionKey, tuple[str, ...]], list[_Noted]] = {}
@@ -307,7 +307,7 @@ class Delivery:
         The records concerned were lost; or a group got a record twice because its position was
         among lost ones, so that auto.offset.reset sent it back; or the partitions of the offsets
         topic of all groups concerned lost records before; or an epoch, or a sequence, was given
-        twice; or all groups waited before a record, in a stall that has an excuse.
+        twice; or all groups waited before a record, in a stall that has an excuse, or had ended.
         """
         reasons = [
             loss.reason

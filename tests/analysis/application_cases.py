@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from kafkasim.model import facts
-from tests.scenarios.fact_makers import Row, T
+from tests.scenarios.fact_makers import Row, T, acked, batch, final, polled, positioned
 
 STARTED: Row = ("consumer-1", facts.HostStarted(1))
 ASSIGNED: Row = ("consumer-1", facts.ConsumerAssigned("billing", "m2", 2, ()))
@@ -201,7 +203,33 @@ _BAD: dict[str, list[Row]] = {
     "another error, though a topic grew": [created(1), grown(1), failed("", "KafkaError")],
 }  # fmt: skip
 
+_AT_ZERO: Row = ("consumer-1", positioned(0))
+_LOG: list[Row] = [
+    ("producer-1", acked(0, (100, 101))),
+    ("broker-1", final([batch(0, [100], pid=7, seq=0), batch(1, [101], pid=7, seq=1)])),
+]
+_ENDS: list[Row] = [STARTED, PLACED, ASSIGNED, *REMOVED, DELETED, GONE]
+_READS_ONE: list[Row] = [_AT_ZERO, ("consumer-1", polled((0,), (100,)))]
+_ENDED: dict[str, tuple[list[Row], dict[str, int]]] = {
+    "the only consumer had ended": ([*_READS_ONE, *_ENDS, *_LOG], {}),
+    "the only consumer had ended before it got a record": ([_AT_ZERO, *_ENDS, *_LOG], {}),
+    "another consumer goes on": (
+        [("consumer-2", facts.ConsumerAssigned("billing", "m3", 2, ())), *_READS_ONE, *_ENDS,
+         *_LOG], {"unseen": 1}),
+    "the host has started again": ([*_READS_ONE, *_ENDS, STARTED, *_LOG], {"unseen": 1}),
+    "one of the application's tasks has ended": (
+        [*_READS_ONE, *_ENDS[:-1], ("consumer-1", replace(GONE[1], ended=False)), *_LOG],
+        {"unseen": 1}),
+    "another group waits before the record": (
+        [*_READS_ONE, *_ENDS, ("consumer-2", replace(positioned(0), group="audit")), *_LOG],
+        {"unseen": 1}),
+    "the consumer had read on behind the record": (
+        [_AT_ZERO, ("consumer-1", positioned(1)), ("consumer-1", polled((1,), (101,))), *_ENDS,
+         *_LOG], {"unseen": 1}),
+}  # fmt: skip
+
 FAILURES: dict[str, tuple[list[Row], dict[str, int]]] = {
+    **{f"unseen, {name}": story for name, story in _ENDED.items()},
     **{f"failed, {name}": (rows, {}) for name, rows in _ALLOWED.items()},
     **{f"failed, {name}": (rows, {"application-failed": 1}) for name, rows in _BAD.items()},
 }

@@ -15,4 +15,5 @@ def test_an_error_is_excused_by_what_the_group_was(name: str) -> None:
     trace = FakeTrace()
     delivery = Delivery(trace, lambda _key: [])
     trace.record(rows)
-    assert {found.name: found.count for found in delivery.finish()} == expected
+    found = [each for each in delivery.finish() if not each.expected]
+    assert {each.name: each.count for each in found} == expected

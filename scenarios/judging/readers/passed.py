@@ -62,10 +62,57 @@ class ProcessedRanges:
             yield position, end
 
 
-class Stalled:
-    """What groups could not read, because a stall that Kafka has as well had not ended."""
+ENDED = "ended-applications"
 
-    def __init__(self) -> None:
+
+class EndedGroups:
+    """Groups whose consumers have all ended, each with an application that has failed.
+
+    Nobody reads on in such a group. Whether Kafka may answer what ended them is asked of the
+    failures, by group_members.py:Excuses. ``delivered`` tells which offsets a group has got.
+    """
+
+    def __init__(
+        self, trace: FactSource, delivered: Mapping[tuple[str, PartitionKey], Mapping[int, int]]
+    ) -> None:
+        self._delivered = delivered
+        self._hosts: dict[str, dict[str, None]] = {}  # of each group's consumers
+        self._ended: dict[str, None] = {}  # hosts
+        trace.subscribe(facts.HostStarted, self._on_started)
+        trace.subscribe(facts.ConsumerAssigned, self._on_assigned)
+        trace.subscribe(facts.ApplicationFailed, self._on_failed)
+
+    def excuse(self, groups: Sequence[str], key: PartitionKey, offset: int) -> str:
+        """Return why none of the groups got an offset, or "": all ended before they came to it."""
+        before = [
+            self._has_ended(group)
+            and max(self._delivered.get((group, key), ()), default=-1) < offset
+            for group in groups
+        ]
+        return ENDED if before and all(before) else ""
+
+    def _has_ended(self, group: str) -> bool:
+        hosts = self._hosts.get(group, {})
+        return bool(hosts) and all(host in self._ended for host in hosts)
+
+    def _on_started(self, _seq: int, _t: int, node: str, _fact: facts.HostStarted) -> None:
+        self._ended.pop(node, None)
+
+    def _on_assigned(self, _s: int, _t: int, node: str, fact: facts.ConsumerAssigned) -> None:
+        self._hosts.setdefault(fact.group, {})[node] = None
+
+    def _on_failed(self, _seq: int, _t: int, node: str, fact: facts.ApplicationFailed) -> None:
+        if fact.ended:
+            self._ended[node] = None
+
+
+class Stalled:
+    """What groups could not read: a stall that Kafka has as well had not ended, or they had."""
+
+    def __init__(
+        self, trace: FactSource, delivered: Mapping[tuple[str, PartitionKey], Mapping[int, int]]
+    ) -> None:
+        self._ended = EndedGroups(trace, delivered)
         self._positions: Mapping[tuple[str, PartitionKey], int] = {}
         self._reason = ""
 
@@ -74,10 +121,11 @@ class Stalled:
         self._positions, self._reason = positions, reason
 
     def excuse(self, groups: Sequence[str], key: PartitionKey, offset: int) -> str:
-        """Return the stall's excuse if it kept all ``groups`` from an offset, or ""."""
+        """Return why nothing let any of ``groups`` come to an offset, or ""."""
         far = 1 << 62  # a group that did not wait there
         held = [self._positions.get((group, key), far) <= offset for group in groups]
-        return self._reason if held and all(held) else ""
+        stalled = self._reason if held and all(held) else ""
+        return stalled or self._ended.excuse(groups, key, offset)
 
 
 class Reader:
