@@ -104,6 +104,12 @@ CASES: tuple[Case, ...] = (
         "ISRDATA",
     ),
     Case(
+        "a group whose consumers have ended",
+        "group-that-ended-reads-no-more",
+        "M01-hw-ignores-followers",
+        "ISRDATA",
+    ),
+    Case(
         "an id that nobody lists",
         "aborted-by-an-operator-while-nobody-listed-it",
         "M01-hw-ignores-followers",

@@ -173,6 +173,7 @@ EARS: dict[str, tuple[tuple[str, Sign], ...]] = {
         ("progress:Progress.stall_excuse", lambda why, _asked: why == "late-registration"),
     ),
     "what a group could not read in a stall": (("readers.passed:Stalled.excuse", _answered),),
+    "a group whose consumers have ended": (("readers.passed:EndedGroups.excuse", _answered),),
     "a log start that was forgotten": (
         (
             f"{LIVENESS}.failed_replicas:FailedReplicas.why",
