@@ -279,11 +279,67 @@ _ODD_WINDOWS = """
         USING (run, group, topic, source, window)
     WHERE published != coalesce(counted, 0)"""
 
+_STAYS = f"""
+    -- How long records of odd windows stayed in the log (readers/outside/stays.py).
+    WITH written AS (
+        SELECT run, topic_id, partition, node, seq, leader_epoch AS had, base_offset, next_offset
+        FROM Appended
+        UNION ALL
+        SELECT run, topic_id, partition, node, seq, batch_epoch, base_offset, next_offset
+        FROM Replicated
+    ), back AS (
+        -- When a replica that had the record was elected last.
+        SELECT run, topic_id, partition, offset, appended, max(led) AS back
+        FROM (SELECT run, topic_id, partition, offset, appended, epoch, led,
+                     max_by(had, seq) AS had
+              FROM own JOIN (SELECT run, topic_id, partition, node, seq AS led, start_offset
+                             FROM BecameLeader) USING (run, topic_id, partition)
+              JOIN written USING (run, topic_id, partition, node)
+              WHERE led > appended AND offset < start_offset AND seq < led
+                    AND base_offset <= offset AND offset < next_offset
+              GROUP BY run, topic_id, partition, offset, appended, epoch, led)
+        WHERE had = epoch GROUP BY run, topic_id, partition, offset, appended
+    ), again AS (
+        -- When a leader of a later epoch appended there, or below.
+        SELECT run, topic_id, partition, offset, appended, epoch, min(seq) AS again
+        FROM own LEFT JOIN back USING (run, topic_id, partition, offset, appended)
+        JOIN (SELECT run, topic_id, partition, seq, leader_epoch, base_offset FROM Appended)
+            USING (run, topic_id, partition)
+        WHERE seq > appended AND seq > coalesce(back, -1)
+              AND leader_epoch > epoch AND base_offset <= offset
+        GROUP BY run, topic_id, partition, offset, appended, epoch)
+    SELECT run, topic_id, topic, partition, appended, epoch, offset, record_id,
+           IF(again IS NULL, {AT_END}, greatest(again, exposed + 1)) AS until
+    FROM own LEFT JOIN again USING (run, topic_id, partition, offset, appended, epoch)
+    LEFT JOIN (SELECT run, topic_id, partition, leader_epoch AS epoch, max(seq) AS exposed
+               FROM HighWatermark GROUP BY run, topic_id, partition, leader_epoch)
+        USING (run, topic_id, partition, epoch)"""
+
 AUDIT = offending(
     # A window of a producer in which an auditing group has not got as many records as the
     # producer's monitoring event says. A window without an event is not judged.
     f"""
     WITH odd AS ({_ODD_WINDOWS}),
+    own AS (
+        SELECT DISTINCT run, topic_id, topic, partition, appended, epoch, offset, record_id
+        FROM (SELECT run, topic_id, topic, partition, seq AS appended, leader_epoch AS epoch,
+                     base_offset + place AS offset, record_id
+              FROM Appended JOIN (SELECT run, topic_id, topic FROM topics) USING (run, topic_id)
+              LEFT SEMI JOIN odd USING (run, topic)
+              LATERAL VIEW posexplode(record_ids) AS place, record_id)
+        JOIN odd USING (run, topic)
+        WHERE record_id BETWEEN first_record AND last_record),
+    stays AS ({_STAYS}),
+    got AS (
+        -- What groups have counted: a window does not lack it.
+        SELECT DISTINCT run, group, topic_id, partition, record_id, true AS missing
+        FROM (SELECT run, group, node, topic_id, partition, seq, polled.record_ids AS record_id,
+                     polled.offsets AS at
+              FROM Polled LEFT SEMI JOIN odd USING (run, group)
+              LATERAL VIEW explode(arrays_zip(offsets, record_ids)) AS polled)
+        JOIN (SELECT run, group, node, topic_id, partition, seq AS done, base_offset, offset
+              FROM Processed) USING (run, group, node, topic_id, partition)
+        WHERE seq < done AND base_offset <= at AND at < offset),
     rests_on AS (
         SELECT run, group, topic, source, window, flatten(collect_list({
         rests_on(
@@ -295,20 +351,15 @@ AUDIT = offending(
                     "offset",
                     "offset + 1",
                     after="appended",
-                    before="shown",
+                    before="least(shown, until)",
                 ),
             ),
             *_ON_RESET,
         )
     })) AS places
         FROM (SELECT *, {_reset("missing", "after", "shown")} AS reset
-              FROM (SELECT run, topic_id, topic, partition, seq AS appended,
-                           base_offset + place AS offset, record_id
-                    FROM Appended JOIN (SELECT run, topic_id, topic FROM topics)
-                        USING (run, topic_id)
-                    LEFT SEMI JOIN odd USING (run, topic)
-                    LATERAL VIEW posexplode(record_ids) AS place, record_id)
-              JOIN odd USING (run, topic)
+              FROM stays JOIN odd USING (run, topic)
+              LEFT ANTI JOIN got USING (run, group, topic_id, partition, record_id, missing)
               {_MOVES} {HOME}
               WHERE record_id BETWEEN first_record AND last_record)
         GROUP BY run, group, topic, source, window)

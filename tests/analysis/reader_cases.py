@@ -247,6 +247,19 @@ RESULT_EXCUSES: dict[str, Excused] = {
         {"lost-result": 1}, [((T, 0), loss(2, 3))], [((T, 0), loss(0, 1)), (OFFSETS, loss())]),
 }  # fmt: skip
 
+
+def again(base: int, record_id: int, epoch: int = 1) -> tuple[str, facts.Appended]:
+    """Another broker leads and appends."""
+    batch = facts.Appended(T, 0, epoch, base, base + 1, 8, 0, 0, (record_id,))
+    return ("broker-2", batch)
+
+
+def leads(node: int, epoch: int, end: int) -> tuple[str, facts.BecameLeader]:
+    return (f"broker-{node}", facts.BecameLeader(T, 0, epoch, epoch, end, 0, (1, 2)))
+
+
+EXPOSED = ("broker-1", facts.HighWatermark(T, 0, 0, 2, 1, (1,)))  # by the first leader
+
 SENT = [*COORDINATORS, topic(), *written(0, 100), *written(1, 101)]  # rows 3 and 4
 
 AUDIT_EXCUSES: dict[str, Excused] = {
@@ -255,6 +268,21 @@ AUDIT_EXCUSES: dict[str, Excused] = {
         [((T, 0), loss(1, 2)), ((T, 0), loss(0, 1))],
         [((T, 0), loss(2, 9)), ((T, 0), loss(1, 2, seq=4)), (OFFSETS, loss()), ((OUT, 0), loss()),
          ((T, 0), UNCLEAN)]),
+    "a window with too few records: the group got one of them": (
+        [*SENT, polled([0], [100]), processed(0, 1), counted(0, 1), published(0, 2), KNOWN],
+        {"audit-missing": 1}, [((T, 0), loss(1, 2))], [((T, 0), loss(0, 1))]),
+    "a window with too few records: its member died before it counted one": (
+        [*SENT, polled([0, 1], [100, 101]), processed(0, 1), counted(0, 1), published(0, 2), KNOWN],
+        {"audit-missing": 1}, [((T, 0), loss(1, 2))], [((T, 0), loss(0, 1))]),
+    "a window with too few records: a later leader has another one there": (
+        [*SENT, leads(2, 1, 1), again(1, 102), counted(0, 1), published(0, 2), KNOWN],
+        {"audit-missing": 1}, [((T, 0), loss(1, 2, seq=5))], [((T, 0), loss(1, 2, seq=7))]),
+    "a window with too few records: a deposed leader exposes one": (
+        [*SENT, leads(2, 1, 1), again(1, 102), EXPOSED, counted(0, 1), published(0, 2), KNOWN],
+        {"audit-missing": 1}, [((T, 0), loss(1, 2, seq=7))], [((T, 0), loss(1, 2, seq=8))]),
+    "a window with too few records: who was deposed leads again": (
+        [*SENT, leads(2, 1, 1), again(1, 102), leads(1, 2, 2), counted(0, 1), published(0, 2),
+         KNOWN], {"audit-missing": 1}, [((T, 0), loss(1, 2, seq=8))], []),
     "a window with too few records: a reset passed over it": (
         [*SENT, positioned(2, "latest"), published(0, 2), KNOWN], {"audit-missing": 1},
         [(OFFSETS, loss(seq=4)), ((T, 0), loss(5, 9, seq=4))],

@@ -5,8 +5,9 @@ own count (running/outside/auditing.py). A window without a monitoring event is 
 producer has died with its counts, or the event is lost.
 
 A legal loss explains only windows that rested on it: on the window's own records where they were
-appended, and on the group's positions and commits before auto.offset.reset passed over them, or led
-back to them. A window with too many records rests on the group's commits, too.
+appended (if the window lacks records, on those that the group has not got), for as long as they
+stayed in the log, and on the group's positions and commits before auto.offset.reset passed over
+them, or led back to them. A window with too many records rests on the group's commits, too.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.delivery import NOWHERE, RESETS, Anomaly
+from kafkasim.scenarios.judging.readers.outside.stays import Stays
 from kafkasim.scenarios.judging.source import FactSource, Losses, PartitionKey
 from kafkasim.scenarios.judging.transactions.footing import END, Footing, Spot
 
@@ -40,11 +42,15 @@ class Audit:
 
     def __init__(self, trace: FactSource, losses: Losses, audited: Container[str]) -> None:
         self._footing = Footing(trace, losses)
+        self._stays = Stays(trace)
         self._audited = audited
         self._topics: dict[str, str] = {}  # topic id -> name, of audited topics
         self._published: dict[Window, facts.AuditPublished] = {}
         self._counted: dict[Window, _Counted] = {}
         self._appended: list[tuple[int, facts.Appended]] = []  # with rows
+        # By group, host and partition: what poll() returned and the member has not counted yet.
+        self._polled: dict[tuple[str, str, PartitionKey], list[tuple[int, int]]] = {}
+        self._got: dict[str, set[int]] = {}  # group -> ids of the records that it has counted
         # By group and partition: to which offset, in which row.
         self._resets: dict[tuple[str, PartitionKey], list[tuple[int, int]]] = {}
         trace.subscribe(facts.TopicCreated, self._on_topic)
@@ -58,11 +64,27 @@ class Audit:
         if fact.topic in self._audited:
             if not self._topics:
                 self._trace.subscribe(facts.Appended, self._on_appended)
+                self._trace.subscribe(facts.Polled, self._on_polled)
+                self._trace.subscribe(facts.Processed, self._on_processed)
+                self._stays.follow()
             self._topics[fact.topic_id] = fact.topic
 
     def _on_appended(self, seq: int, _t: int, _node: str, fact: facts.Appended) -> None:
         if fact.topic_id in self._topics:
             self._appended.append((seq, fact))
+
+    def _on_polled(self, _seq: int, _t: int, node: str, fact: facts.Polled) -> None:
+        if fact.topic_id in self._topics:
+            place = (fact.group, node, (fact.topic_id, fact.partition))
+            self._polled.setdefault(place, []).extend(zip(fact.offsets, fact.record_ids))
+
+    def _on_processed(self, _seq: int, _t: int, node: str, fact: facts.Processed) -> None:
+        """A member that dies between poll() and its count has not got the records."""
+        place = (fact.group, node, (fact.topic_id, fact.partition))
+        got = self._got.setdefault(fact.group, set())
+        for offset, record_id in self._polled.pop(place, ()):
+            if fact.base_offset <= offset < fact.offset:
+                got.add(record_id)
 
     def _on_published(self, _seq: int, _t: int, _node: str, fact: facts.AuditPublished) -> None:
         self._published[fact.group, fact.topic, fact.source, fact.window] = fact
@@ -100,13 +122,16 @@ class Audit:
             after, shown = self._counted[window].first, self._counted[window].last
             spots.append(self._footing.of_group(group, before=shown))
         published = self._published[window]
+        got = self._got.get(group, ()) if name == MISSING else ()
         for seq, fact in self._appended:
             if self._topics[fact.topic_id] != topic:
                 continue
             key = (fact.topic_id, fact.partition)
             for offset, record_id in enumerate(fact.record_ids, fact.base_offset):
-                if published.first_record <= record_id <= published.last_record:
-                    spots.append(Spot(key, offset, offset + 1, seq, shown))
+                within = published.first_record <= record_id <= published.last_record
+                if within and record_id not in got:
+                    until = self._stays.until(key, offset, fact.leader_epoch, seq)
+                    spots.append(Spot(key, offset, offset + 1, seq, min(shown, until)))
                     moved = [
                         row
                         for to, row in self._resets.get((group, key), ())
