@@ -122,7 +122,7 @@ class Progress:
         found (``static_leader.py``) or had to hand over (``static_owner.py``), a rebalance that was
         forgotten (``downgrade.py``), a member that nobody watches (``unwatched.py``), a log that
         its leader cannot load (``failed_loads.py``), a share partition that fetches below the log
-        start (``stopped_shares.py``), and in
+        start (``stopped_shares.py``), the epoch of a deleted topic (``carried_epochs.py``), and in
         ``controllers``: a partition that nobody leads (``leaderless.py``), a quorum without a
         majority of its voters (``lost_voters.py``), a broker that has given up its registration
         (``registrations.py``). Three other situations of Kafka last until an operator acts:

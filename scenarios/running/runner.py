@@ -45,6 +45,7 @@ from kafkasim.scenarios.judging.transactions.liveness.controllers.leaderless imp
 from kafkasim.scenarios.judging.transactions.liveness.controllers.lost_voters import LostVoters
 from kafkasim.scenarios.judging.transactions.liveness.controllers.registrations import Registrations
 from kafkasim.scenarios.judging.transactions.liveness.forgotten_sequences import ForgottenSequences
+from kafkasim.scenarios.judging.transactions.liveness.groups.carried_epochs import CarriedEpochs
 from kafkasim.scenarios.judging.transactions.liveness.groups.downgrade import Downgrades
 from kafkasim.scenarios.judging.transactions.liveness.groups.failed_loads import FailedLoads
 from kafkasim.scenarios.judging.transactions.liveness.groups.static_leader import StaticLeaders
@@ -296,6 +297,7 @@ class ScenarioRun:
             StaticLeaders(self.trace, self._tells_static_leader),
             StaticOwners(self.trace),
             Downgrades(self.trace),
+            CarriedEpochs(self.trace),
             FailedLoads(self.trace, group_key, clients.members),
             UnwatchedMembers(self.trace, group_key, limits.commit_timeout_us),
             StoppedShares(self.trace),

@@ -128,6 +128,12 @@ CASES: tuple[Case, ...] = (
         "ISRDATA",
     ),
     Case(
+        "the epoch of a deleted topic",
+        "epoch-of-a-deleted-topic",
+        "M01-hw-ignores-followers",
+        "ISRDATA",
+    ),
+    Case(
         "what a result or a window rested on",
         "excuses/audit-and-a-power-loss",
         "M01-hw-ignores-followers",

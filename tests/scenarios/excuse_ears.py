@@ -207,6 +207,9 @@ EARS: dict[str, tuple[tuple[str, Sign], ...]] = {
     "a share partition that fetches below the log start": (
         (f"{LIVENESS}.groups.stopped_shares:StoppedShares.excuse", _answered),
     ),
+    "the epoch of a deleted topic": (
+        (f"{LIVENESS}.groups.carried_epochs:CarriedEpochs.excuse", _answered),
+    ),
     "a classic member that nobody watches": (
         (f"{LIVENESS}.groups.unwatched:UnwatchedMembers.excuse", _answered),
     ),
