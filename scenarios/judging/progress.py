@@ -116,16 +116,9 @@ class Progress:
     ) -> str:
         """Return why Kafka would not reach what is missing either, or "".
 
-        ``waits`` explains lines that wait for what nobody will do, by ``transactions/liveness``: a
-        transaction that nobody will end (``standstill.py``), sequences that a leader has forgotten
-        (``forgotten_sequences.py``), and in ``groups``: partitions that a static leader has not
-        found (``static_leader.py``) or had to hand over (``static_owner.py``), a rebalance that was
-        forgotten (``downgrade.py``), a member that nobody watches (``unwatched.py``), a log that
-        its leader cannot load (``failed_loads.py``), a share partition that fetches below the log
-        start (``stopped_shares.py``), the epoch of a deleted topic (``carried_epochs.py``), and in
-        ``controllers``: a partition that nobody leads (``leaderless.py``), a quorum without a
-        majority of its voters (``lost_voters.py``), a broker that has given up its registration
-        (``registrations.py``). Three other situations of Kafka last until an operator acts:
+        ``waits`` explains lines that wait for what nobody will do. Each module of
+        ``transactions/liveness``, and of its packages ``groups`` and ``controllers``, knows one such
+        situation. Three others last until an operator acts, and are known here:
 
         - A follower has failed (``failed_replicas.py``); ``excuse`` names the partition's loss.
         - A broker was registered, late, by its own dead predecessor. Its heartbeats get

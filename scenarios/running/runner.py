@@ -48,6 +48,9 @@ from kafkasim.scenarios.judging.transactions.liveness.forgotten_sequences import
 from kafkasim.scenarios.judging.transactions.liveness.groups.carried_epochs import CarriedEpochs
 from kafkasim.scenarios.judging.transactions.liveness.groups.downgrade import Downgrades
 from kafkasim.scenarios.judging.transactions.liveness.groups.failed_loads import FailedLoads
+from kafkasim.scenarios.judging.transactions.liveness.groups.forgotten_shares import (
+    ForgottenShares,
+)
 from kafkasim.scenarios.judging.transactions.liveness.groups.static_leader import StaticLeaders
 from kafkasim.scenarios.judging.transactions.liveness.groups.static_owner import StaticOwners
 from kafkasim.scenarios.judging.transactions.liveness.groups.stopped_shares import StoppedShares
@@ -299,6 +302,7 @@ class ScenarioRun:
             Downgrades(self.trace),
             CarriedEpochs(self.trace),
             FailedLoads(self.trace, group_key, clients.members),
+            ForgottenShares(self.trace, self.invariants.losses),
             UnwatchedMembers(self.trace, group_key, limits.commit_timeout_us),
             StoppedShares(self.trace),
             ForgottenSequences(self.trace, limits.producer_us, self.progress.positions),

@@ -23,10 +23,13 @@ from kafkasim.model.messages.share import (
     DescribeShareGroupOffsetsGroup,
     DescribeShareGroupOffsetsRequest,
     ReadStateResult,
+    ShareFetchRequest,
     ShareGroupDescribeRequest,
     ShareGroupHeartbeatRequest,
     ShareGroupHeartbeatResponse,
     ShareGroupOffset,
+    SharePartitionRequest,
+    SharePartitionResponse,
     StateBatch,
     StatePartitionResult,
 )
@@ -136,6 +139,24 @@ def test_a_leader_writes_and_reads_its_share_partition(cluster: ShareCluster) ->
         cluster.step(2 * SECOND)
     read = ReadStateResult(0, NONE, "", 1, 3, batches)
     assert results == [StatePartitionResult(0), read, StatePartitionResult(0), read]
+
+
+def test_a_member_waits_for_the_end_of_its_fetch_to_hear_that_no_state_was_read(
+    cluster: ShareCluster,
+) -> None:
+    """Nobody has initialized the share partition (handleInitializationException)."""
+    results: list[Any] = []
+    persister = cluster.processes["broker-1"].kafka.persister
+    persister.read_state(GROUP, cluster.topic_id, 0, 0, lambda result, _: results.append(result))
+    cluster.step(5 * SECOND)
+    assert [result.error for result in results] == [Errors.INVALID_REQUEST]
+    partitions = (SharePartitionRequest(TP, cluster.topic_id, ()),)
+    fetch = ShareFetchRequest(GROUP, "m1", 0, 500, 1, 1000, 10, 10, partitions)
+    before = cluster.now
+    answer = cluster.ask("broker-1", fetch, SECOND)
+    refused = SharePartitionResponse(TP, cluster.topic_id, Errors.UNKNOWN_SERVER_ERROR)
+    assert answer.partitions == (refused,)
+    assert cluster.now - before >= SECOND // 2
 
 
 def test_the_state_survives_the_death_of_its_coordinator(cluster: ShareCluster) -> None:

@@ -110,6 +110,12 @@ CASES: tuple[Case, ...] = (
         "ISRDATA",
     ),
     Case(
+        "a share partition whose initialization was forgotten",
+        "share-partition-forgotten",
+        "M01-hw-ignores-followers",
+        "ISRDATA",
+    ),
+    Case(
         "an id that nobody lists",
         "aborted-by-an-operator-while-nobody-listed-it",
         "M01-hw-ignores-followers",

@@ -204,6 +204,9 @@ EARS: dict[str, tuple[tuple[str, Sign], ...]] = {
     "a coordinator that cannot load its log": (
         (f"{LIVENESS}.groups.failed_loads:FailedLoads.excuse", _answered),
     ),
+    "a share partition whose initialization was forgotten": (
+        (f"{LIVENESS}.groups.forgotten_shares:ForgottenShares.excuse", _answered),
+    ),
     "a share partition that fetches below the log start": (
         (f"{LIVENESS}.groups.stopped_shares:StoppedShares.excuse", _answered),
     ),

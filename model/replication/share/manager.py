@@ -224,6 +224,11 @@ class SharePartitionManager:
         return share
 
     def _initialize(self, share: SharePartition, fetch: DelayedShareFetch, now: int) -> None:
+        """Have a share partition read its state, unless it has.
+
+        A fetch that waits already is told of a failure when its wait is over
+        (handleInitializationException): that is all that slows its member down.
+        """
         key = (share.topic_id, share.tp)
         started = False
 
@@ -233,8 +238,6 @@ class SharePartitionManager:
                 fetch.errors[key] = error
                 fetch.shares.pop(key, None)
             if started:
-                if not fetch.shares and not fetch.done:
-                    fetch.expire(at)
                 self.complete_fetches(share.group_id, share.tp, at)
 
         share.initialize(done, now)
