@@ -117,8 +117,8 @@ class Progress:
         """Return why Kafka would not reach what is missing either, or "".
 
         ``waits`` explains lines that wait for what nobody will do. Each module of
-        ``transactions/liveness``, and of its packages ``groups`` and ``controllers``, knows one such
-        situation. Three others last until an operator acts, and are known here:
+        ``transactions/liveness``, and of its packages ``groups`` and ``controllers``, knows one of
+        these situations. Three others last until an operator acts, and are known here:
 
         - A follower has failed (``failed_replicas.py``); ``excuse`` names the partition's loss.
         - A broker was registered, late, by its own dead predecessor. Its heartbeats get
