@@ -16,18 +16,30 @@ from kafkasim.model.messages import (
     AlterPartitionRequest,
     ControlledShutdownRequest,
     ControlPartition,
+    DeleteRecordsRequest,
+    FetchPartition,
+    FetchRequest,
     LeaderAndIsrRequest,
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ProducePartition,
+    ProduceRequest,
     StopReplicaPartition,
     StopReplicaRequest,
     UpdateMetadataBroker,
     UpdateMetadataRequest,
 )
-from kafkasim.model.messages.servers.control import EPOCH_DURING_DELETE, NO_EPOCH
-from kafkasim.model.records import TRANSACTION_STATE_TOPIC, TopicPartition
+from kafkasim.model.messages.servers.control import (
+    EPOCH_DURING_DELETE,
+    LEADER_DURING_DELETE,
+    NO_EPOCH,
+)
+from kafkasim.model.records import TRANSACTION_STATE_TOPIC, Record, TopicPartition, batch_of
 from tests.model.zk_cluster import SECOND, TP, ZkCluster
 
 NONE = Errors.NONE
 TRANSACTIONS = TopicPartition(TRANSACTION_STATE_TOPIC, 0)
+BROKERS = tuple([UpdateMetadataBroker(number, f"broker-{number}", None) for number in (1, 2, 3)])
 
 
 class BeforeKafka9307(ZkControllerRules):
@@ -93,6 +105,31 @@ def test_stop_replica_of_an_earlier_leadership_is_refused(
     request = StopReplicaRequest(2, 9, cluster.broker(3).broker_epoch, (asked,))
     assert cluster.ask("broker-3", request).partitions == ((TP, error),)
     assert (TP in cluster.broker(3).replicas.partitions) is (error is not NONE)
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_partition_is_served_to_whoever_asks_once_an_update_metadata_names_it(
+    cluster: ZkCluster, named: bool
+) -> None:
+    """KafkaApis looks into the metadata cache, for followers, too; ListOffsets does not."""
+    broker_epoch = cluster.broker(3).broker_epoch
+    gone = state(cluster, leader=LEADER_DURING_DELETE)
+    cluster.ask("broker-3", UpdateMetadataRequest(2, 9, broker_epoch, (gone,), BROKERS))
+    assert leader_and_isr(cluster, leader=3).partitions == ((TP, NONE),)
+    if named:
+        update = UpdateMetadataRequest(2, 9, broker_epoch, (state(cluster, leader=3),), BROKERS)
+        assert cluster.ask("broker-3", update).error is NONE
+    data = ProducePartition(TP, batch_of((Record("key", 1, 80, 0),)))
+    asked = FetchPartition(TP, "", 0, 0, 5, -1, 1000)
+    requests = (
+        ProduceRequest(1, 1000, (data,)),
+        *[FetchRequest(replica, -1, 0, 1, 1000, 0, (asked,)) for replica in (-1, 1)],
+        DeleteRecordsRequest(((TP, 0),), 1000),
+        ListOffsetsRequest(-1, 0, (ListOffsetsPartition(TP, 5, -2),)),
+    )
+    errors = [cluster.ask("broker-3", request).partitions[0].error for request in requests]
+    served = [NONE, NONE, NONE, Errors.REQUEST_TIMED_OUT, NONE]  # nobody follows broker-3
+    assert errors == (served if named else [Errors.UNKNOWN_TOPIC_OR_PARTITION] * 4 + [NONE])
 
 
 def alter(cluster: ZkCluster, isr: tuple[int, ...], leader_epoch: int, partition_epoch: int) -> Any:

@@ -168,9 +168,9 @@ CASES: tuple[Case, ...] = (
     ),
     Case(
         "a stall that waits for an operator",
-        "failed-for-the-rest-of-the-epoch",
-        "B83-append-newer-epoch-batches",
-        "no-progress",
+        "group-waits-within-a-batch",
+        "M01-hw-ignores-followers",
+        "MINISR",
     ),
     Case(
         "what a group could not read in a stall",

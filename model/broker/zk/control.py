@@ -6,10 +6,9 @@ does it come from the newest controller that this broker knows (controller epoch
 partition, is its leader epoch newer than the replica's.
 
 One request changes roles at a time (replicaStateChangeLock), also while it waits for ZooKeeper or,
-to delete a log, for the disk. Left out: a log that is created reads
-its topic's settings from ZooKeeper; here the LeaderAndIsr brings them. And KafkaApis refuses
-Produce and Fetch of a partition that no UpdateMetadata has named yet, so a follower that is quicker
-than this request waits for replica.fetch.backoff.ms; here a leader serves once it has its role.
+to delete a log, for the disk. A partition has its role with the LeaderAndIsr, but KafkaApis refuses
+Produce, Fetch and DeleteRecords of it until an UpdateMetadata has named it too. Left out: a log
+that is created reads its topic's settings from ZooKeeper; here the LeaderAndIsr brings them.
 """
 
 from __future__ import annotations
@@ -186,6 +185,7 @@ class ControlRequests:
         for topic, entries, zxid in request.configs:
             self.configs.learn(topic, entries, zxid)
         results, changes = self._change_roles(request, now)
+        self.replicas.hosted.compare_names([state.tp for state in request.partitions])
         answer = LeaderAndIsrResponse(NONE, tuple(results.items()))
         self._tell_coordinators(RolesTaken(item, answer, changes, now), now)
 
@@ -292,6 +292,7 @@ class ControlRequests:
         error = self._refusal(request)
         if error is NONE:
             deleted = self.cache.update(request)
+            self.replicas.hosted.compare_names([state.tp for state in request.partitions])
             for state in deleted:
                 coordinator = self.coordinators.coordinator_of(state.tp.topic)
                 if coordinator is not None:
@@ -312,6 +313,7 @@ class ControlRequests:
             for asked in request.partitions:
                 results.append((asked.tp, self._stop(asked, now)))
             self.replicas.roles.checkpoint_deletions(now)
+            self.replicas.hosted.compare_names([asked.tp for asked in request.partitions])
         self.respond(item, StopReplicaResponse(error, tuple(results)), now)
         self._locked = True
         self.out.append(Then(self._stopped))

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Protocol
 from kafkasim.model.errors import Errors
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from kafkasim.model.records import TopicPartition
     from kafkasim.model.replication.partitions.partition import Partition
 
@@ -36,12 +38,23 @@ class MetadataCache(Protocol):
 class HostedPartitions:
     """The table of partitions, and the errors for those that are not in it."""
 
-    __slots__ = ("cache", "offline", "online")
+    __slots__ = ("cache", "offline", "online", "unnamed")
 
     def __init__(self, cache: MetadataCache) -> None:
         self.cache = cache
         self.online: dict[TopicPartition, Partition] = {}
         self.offline: dict[TopicPartition, None] = {}
+        self.unnamed: dict[TopicPartition, None] = {}
+        """Those of ``online`` that the metadata cache lacks: in ZooKeeper mode, before an
+        UpdateMetadata names them or after one has said that they are deleted"""
+
+    def compare_names(self, tps: Iterable[TopicPartition]) -> None:
+        """Keep :attr:`unnamed`, after roles or the metadata of these partitions have changed."""
+        for tp in tps:
+            if tp in self.online and not self.cache.knows_partition(tp):
+                self.unnamed[tp] = None
+            else:
+                self.unnamed.pop(tp, None)
 
     def error_of_missing(self, tp: TopicPartition) -> Errors:
         """Return the error for a partition that is not online here (getPartitionOrError)."""

@@ -129,7 +129,9 @@ class RecordDeletion:
         waiting = DelayedDeleteRecords(item, answer, now)
         for tp, offset in request.partitions:
             partition = self._hosted.online.get(tp)
-            if tp.topic.startswith("__") and not internal:
+            if tp in self._hosted.unnamed and not internal:  # handleDeleteRecordsRequest
+                error, reached, partition = Errors.UNKNOWN_TOPIC_OR_PARTITION, -1, None
+            elif tp.topic.startswith("__") and not internal:
                 error, reached = Errors.INVALID_TOPIC_EXCEPTION, -1
             else:
                 error, reached = self._delete(tp, partition, offset, now)

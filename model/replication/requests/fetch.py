@@ -271,6 +271,8 @@ class FetchHandler:
                 session.mark_all_dirty()
             context = SessionFetch(session, self._hosted, self._sessions)
         wanted = context.wanted()
+        if self._hosted.unnamed:
+            wanted = self._named(wanted)
         result = self._reader.read(request, wanted, now, first=True, stale=stale)
         if session is not None:
             session.last_fetch_us = now
@@ -284,6 +286,12 @@ class FetchHandler:
         waiting = DelayedFetch(item, context, self._reader, self._answer, now)
         context.park(waiting, result)
         self._purgatory.add(waiting, request.max_wait_ms, now)
+
+    def _named(self, wanted: Wanted) -> Wanted:
+        """Take the partitions that the metadata cache lacks for unknown ones, for consumers and
+        followers (KafkaApis.handleFetchRequest)."""
+        unnamed = self._hosted.unnamed
+        return [(asked, None if asked.tp in unnamed else found) for asked, found in wanted]
 
     def _is_enough(
         self, request: FetchRequest, wanted: Wanted, result: FetchResult, now: int

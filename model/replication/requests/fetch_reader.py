@@ -138,7 +138,8 @@ class FetchReader:
         if unresolved is not None:
             return unresolved
         error = self._hosted.error_of_missing(asked.tp)
-        leader = self._hosted.current_leader(asked.tp)
+        unknown = error is Errors.UNKNOWN_TOPIC_OR_PARTITION
+        leader = None if unknown else self._hosted.current_leader(asked.tp)
         return FetchPartitionResponse(asked.tp, error, -1, -1, -1, EMPTY, None, leader)
 
     def _turn_away(

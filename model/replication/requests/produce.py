@@ -180,6 +180,14 @@ class ProduceHandler:
 
         self._verification.verify_produce(request, verified, now)
 
+    def _refuse(self, status: ProduceStatus, tp: TopicPartition, unnamed: bool) -> None:
+        """Answer for a partition that is not here, or ``unnamed`` (handleProduceRequest)."""
+        if unnamed:
+            status.error = Errors.UNKNOWN_TOPIC_OR_PARTITION
+            return
+        status.error = self._hosted.error_of_missing(tp)
+        status.current_leader = self._hosted.current_leader(tp)
+
     def append_records(
         self,
         item: Request,
@@ -195,6 +203,7 @@ class ProduceHandler:
         ``item`` is what the answer is for: a Produce or a WriteTxnMarkers request.
         """
         refused = verified.errors
+        unnamed = self._hosted.unnamed if origin is AppendOrigin.CLIENT else ()
         statuses: list[ProduceStatus] = []
         grown: list[Partition] = []
         waiting: DelayedProduce | None = None
@@ -203,9 +212,8 @@ class ProduceHandler:
             status = ProduceStatus(tp)
             statuses.append(status)
             partition = self._hosted.online.get(tp)
-            if partition is None:
-                status.error = self._hosted.error_of_missing(tp)
-                status.current_leader = self._hosted.current_leader(tp)
+            if partition is None or tp in unnamed:
+                self._refuse(status, tp, tp in unnamed)
                 continue
             if tp in refused:
                 status.error = refused[tp]
