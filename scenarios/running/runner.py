@@ -39,23 +39,8 @@ from kafkasim.scenarios.judging.readers.overtaken import LostToRetention
 from kafkasim.scenarios.judging.readers.passed import Readers
 from kafkasim.scenarios.judging.readers.resets import NeedlessResets
 from kafkasim.scenarios.judging.shares.judge import Shares
-from kafkasim.scenarios.judging.source import Waits
 from kafkasim.scenarios.judging.transactions.judge import Transactions
-from kafkasim.scenarios.judging.transactions.liveness.controllers.leaderless import Leaderless
-from kafkasim.scenarios.judging.transactions.liveness.controllers.lost_voters import LostVoters
-from kafkasim.scenarios.judging.transactions.liveness.controllers.registrations import Registrations
-from kafkasim.scenarios.judging.transactions.liveness.forgotten_sequences import ForgottenSequences
-from kafkasim.scenarios.judging.transactions.liveness.groups.carried_epochs import CarriedEpochs
-from kafkasim.scenarios.judging.transactions.liveness.groups.downgrade import Downgrades
-from kafkasim.scenarios.judging.transactions.liveness.groups.failed_loads import FailedLoads
-from kafkasim.scenarios.judging.transactions.liveness.groups.forgotten_shares import (
-    ForgottenShares,
-)
-from kafkasim.scenarios.judging.transactions.liveness.groups.static_leader import StaticLeaders
-from kafkasim.scenarios.judging.transactions.liveness.groups.static_owner import StaticOwners
-from kafkasim.scenarios.judging.transactions.liveness.groups.stopped_shares import StoppedShares
-from kafkasim.scenarios.judging.transactions.liveness.groups.unwatched import UnwatchedMembers
-from kafkasim.scenarios.judging.transactions.liveness.standstill import Standstill
+from kafkasim.scenarios.judging.transactions.liveness.stalls import Stalls
 from kafkasim.scenarios.judging.transactions.liveness.under_way import UnderWay
 from kafkasim.scenarios.judging.verdict import Evidence, Result, judge
 from kafkasim.scenarios.language.tables import Scenario
@@ -110,7 +95,7 @@ class ScenarioRun:
         self.transactions = Transactions(
             self.trace, self.delivery.holes, self.invariants.losses, self.delivery.given_back
         )
-        self.waits = self._waits()
+        self.stalls = self._stalls()
         readers = Readers(self.trace)
         self.retention = LostToRetention(self.trace, readers, self.delivery, self.observer.note)
         self.results = StoredResults(
@@ -275,43 +260,26 @@ class ScenarioRun:
                 for result in final_results(self.world.hosts[node].disk, group, partitions):
                     self.trace.record(self.world.now, node, result)
         self.stall_excuse = self.progress.stall_excuse(
-            self.missing, self.faults.excuse, self._why_it_waits
+            self.missing, self.faults.excuse, self.stalls.why
         )
         self.delivery.stalled.learn(self.progress.unread(self.missing), self.stall_excuse)
+
+    def _stalls(self) -> Stalls:
+        """Return the judges that know why a line of a stalled run stays missing."""
+        return Stalls(
+            self.trace,
+            self.invariants,
+            self.progress,
+            self.faults.broker_limits,
+            self.cluster.clients,
+            self.cluster.hosts,
+            self.faults.unclean,
+            self._tells_static_leader,
+        )
 
     def _tells_static_leader(self, node: str) -> bool:
         rules = self.cluster.settings.broker_rules(node).group
         return rules.skips_assignment_of_returning_leader()
-
-    def _waits(self) -> tuple[Waits, ...]:
-        """Return the judges that know why a line of a stalled run stays missing."""
-        clients = self.cluster.clients
-        limits, group_key = self.faults.broker_limits, self.invariants.cluster.group_key
-        registrations = Registrations(self.trace, limits.registration_us)
-        return (
-            Standstill(self.trace, self.invariants.losses, self.progress.positions),
-            Leaderless(
-                self.trace,
-                clients.transactional_ids,
-                clients.members,
-                self.faults.unclean,
-                registrations,
-            ),
-            StaticLeaders(self.trace, self._tells_static_leader),
-            StaticOwners(self.trace),
-            Downgrades(self.trace),
-            CarriedEpochs(self.trace),
-            FailedLoads(self.trace, group_key, clients.members),
-            ForgottenShares(self.trace, self.invariants.losses),
-            UnwatchedMembers(self.trace, group_key, limits.commit_timeout_us),
-            StoppedShares(self.trace),
-            ForgottenSequences(self.trace, limits.producer_us, self.progress.positions),
-            LostVoters(self.trace, self.cluster.hosts, registrations),
-            registrations,
-        )
-
-    def _why_it_waits(self, line: str) -> str:
-        return next((why for each in self.waits if (why := each.excuse(line))), "")
 
     def _partitions_of(self, group: str) -> list[tuple[str, str, int]]:
         """Return (topic, topic id, partition) of what a group reads."""

@@ -1,0 +1,77 @@
+"""The judges that know why a stalled run stays where it is, one for each situation of Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from kafkasim.scenarios.judging.invariants.online import Invariants
+from kafkasim.scenarios.judging.progress import Progress
+from kafkasim.scenarios.judging.source import BrokerLimits, FactSource, Waits
+from kafkasim.scenarios.judging.transactions.liveness.controllers.leaderless import Leaderless
+from kafkasim.scenarios.judging.transactions.liveness.controllers.lost_voters import LostVoters
+from kafkasim.scenarios.judging.transactions.liveness.controllers.registrations import Registrations
+from kafkasim.scenarios.judging.transactions.liveness.forgotten_sequences import ForgottenSequences
+from kafkasim.scenarios.judging.transactions.liveness.groups.carried_epochs import CarriedEpochs
+from kafkasim.scenarios.judging.transactions.liveness.groups.downgrade import Downgrades
+from kafkasim.scenarios.judging.transactions.liveness.groups.failed_loads import FailedLoads
+from kafkasim.scenarios.judging.transactions.liveness.groups.forgotten_shares import (
+    ForgottenShares,
+)
+from kafkasim.scenarios.judging.transactions.liveness.groups.static_leader import StaticLeaders
+from kafkasim.scenarios.judging.transactions.liveness.groups.static_owner import StaticOwners
+from kafkasim.scenarios.judging.transactions.liveness.groups.stopped_shares import StoppedShares
+from kafkasim.scenarios.judging.transactions.liveness.groups.unwatched import UnwatchedMembers
+from kafkasim.scenarios.judging.transactions.liveness.standstill import Standstill
+
+
+class Clients(Protocol):
+    """The client hosts of a run."""
+
+    @property
+    def transactional_ids(self) -> Mapping[str, str]:
+        """The transactional id of a host's producer, by host."""
+
+    @property
+    def members(self) -> Mapping[str, Sequence[str]]:
+        """The hosts of each group's members."""
+
+
+class Stalls:
+    """Follows a run, and explains what it misses when it has stalled."""
+
+    def __init__(
+        self,
+        trace: FactSource,
+        invariants: Invariants,
+        progress: Progress,
+        limits: BrokerLimits,
+        clients: Clients,
+        hosts: Mapping[int, str],
+        unclean: bool,
+        tells_static_leader: Callable[[str], bool],
+    ) -> None:
+        """``hosts`` are the servers by node id, ``unclean`` says whether the servers' files allow
+        unclean elections, ``tells_static_leader(node)`` whether a coordinator follows KIP-814."""
+        ids, members = clients.transactional_ids, clients.members
+        losses, group_key = invariants.losses, invariants.cluster.group_key
+        registrations = Registrations(trace, limits.registration_us)
+        self._judges: tuple[Waits, ...] = (
+            Standstill(trace, losses, progress.positions),
+            Leaderless(trace, ids, members, unclean, registrations),
+            StaticLeaders(trace, tells_static_leader),
+            StaticOwners(trace),
+            Downgrades(trace),
+            CarriedEpochs(trace),
+            FailedLoads(trace, group_key, members),
+            ForgottenShares(trace, losses),
+            UnwatchedMembers(trace, group_key, limits.commit_timeout_us),
+            StoppedShares(trace),
+            ForgottenSequences(trace, limits.producer_us, progress.positions),
+            LostVoters(trace, hosts, registrations),
+            registrations,
+        )
+
+    def why(self, line: str) -> str:
+        """Return why Kafka would miss for ever what a line of a stalled run tells of, or ""."""
+        return next((why for each in self._judges if (why := each.excuse(line))), "")
