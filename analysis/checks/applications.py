@@ -333,10 +333,10 @@ AUDIT = offending(
     got AS (
         -- What groups have counted: a window does not lack it.
         SELECT DISTINCT run, group, topic_id, partition, record_id, true AS missing
-        FROM (SELECT run, group, node, topic_id, partition, seq, polled.record_ids AS record_id,
-                     polled.offsets AS at
+        FROM (SELECT run, group, node, topic_id, partition, seq, one.record_ids AS record_id,
+                     one.offsets AS at
               FROM Polled LEFT SEMI JOIN odd USING (run, group)
-              LATERAL VIEW explode(arrays_zip(offsets, record_ids)) AS polled)
+              LATERAL VIEW explode(arrays_zip(offsets, record_ids)) AS one)
         JOIN (SELECT run, group, node, topic_id, partition, seq AS done, base_offset, offset
               FROM Processed) USING (run, group, node, topic_id, partition)
         WHERE seq < done AND base_offset <= at AND at < offset),

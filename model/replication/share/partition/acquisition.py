@@ -115,10 +115,12 @@ class _Acquisition:
         for first, last, state in batch.states():
             if batch.state is None and not self._first <= first <= self._last:
                 continue
+            in_transition = state.in_transition
             if self._is_available(state) and state.try_update(
                 ACQUIRED, 1, self._most_deliveries, self._wanted.member_id
             ):
-                self._locks.unlock(state.lock)  # of its last holder, from a release under way
+                if not in_transition:
+                    self._locks.unlock(state.lock)  # of a release under way that a split forgot
                 state.lock = self._lock(first, last)
                 self._tell(first, last, state.delivery_count)
 
