@@ -258,7 +258,7 @@ def leads(node: int, epoch: int, end: int) -> tuple[str, facts.BecameLeader]:
     return (f"broker-{node}", facts.BecameLeader(T, 0, epoch, epoch, end, 0, (1, 2)))
 
 
-EXPOSED = ("broker-1", facts.HighWatermark(T, 0, 0, 2, 1, (1,)))  # by the first leader
+EXPOSED = ("broker-1", facts.HighWatermark(T, 0, 0, 2, 1, (1, 2)))  # by the first leader
 
 SENT = [*COORDINATORS, topic(), *written(0, 100), *written(1, 101)]  # rows 3 and 4
 
