@@ -18,6 +18,7 @@ import typer
 from kafkasim.scenarios.commands import catalogue, prepare, runs, searching, views
 from kafkasim.scenarios.commands.common import CRASH, INPUT_ERRORS, OK, USAGE, Crashed, one_line
 from kafkasim.scenarios.commands.spark import demo, fleets, reports, sweeps
+from kafkasim.sim.trace.store import TRACE_FILE
 
 HELP = """Simulate a whole Apache Kafka cluster, break it on purpose, and see what survives.
 
@@ -94,6 +95,8 @@ def invoke(arguments: Sequence[str]) -> int:
     except Crashed as crash:
         traceback.print_exception(crash.__cause__)
         sys.stderr.write(f"crash: the simulator itself failed\n  replay: {crash.replay}\n")
+        if crash.directory is not None:
+            sys.stderr.write(f"  trace:  until the crash, {crash.directory / TRACE_FILE}\n")
         return CRASH
     except Exception:
         traceback.print_exc()

@@ -34,11 +34,12 @@ class InputError(Exception):
 
 
 class Crashed(Exception):
-    """The simulator itself failed in a run: how to replay it."""
+    """The simulator itself failed in a run: how to replay it, and the directory of its trace."""
 
-    def __init__(self, replay: str) -> None:
+    def __init__(self, replay: str, directory: Path | None) -> None:
         super().__init__(replay)
         self.replay = replay
+        self.directory = directory
 
 
 INPUT_ERRORS = (

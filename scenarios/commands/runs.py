@@ -97,7 +97,7 @@ class RunRequest:
         try:
             return run_once(self.scenario, seed, directory, self.variants)
         except Exception as error:
-            raise Crashed(self.replay_command(seed)) from error
+            raise Crashed(self.replay_command(seed), directory) from error
 
 
 def run_request(

@@ -131,6 +131,7 @@ class ScenarioRun:
             return self._result(time.perf_counter() - began)
         except BaseException:
             self.cluster.clients.release()
+            self.trace.close()  # it tells what happened until then
             raise
         finally:
             gc.enable()  # a collection follows that looks at all that is left of the run

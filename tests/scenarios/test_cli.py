@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from kafkasim.scenarios.cli import invoke
@@ -13,6 +14,7 @@ from kafkasim.scenarios.commands import runs
 from kafkasim.scenarios.commands.common import exit_code
 from kafkasim.scenarios.running import runner
 from kafkasim.scenarios.showing.report import command
+from kafkasim.sim.trace.store import TRACE_FILE
 
 SMALL = """
 name = "small"
@@ -126,6 +128,19 @@ def test_a_crash_of_the_simulator_shows_traceback_and_replay(
     assert (code, out) == (1, "")
     assert "AssertionError: hw 7 above leo 5" in err
     assert f"replay: kafkasim run {small} --seed 3" in err
+
+
+def test_a_crash_of_the_simulator_leaves_the_trace_until_then(
+    small: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_: runner.ScenarioRun) -> None:
+        raise AssertionError("hw 7 above leo 5")
+
+    monkeypatch.setattr(runner.ScenarioRun, "_liveness", broken)
+    code, _, err = _run(capsys, "run", small, "--out", str(tmp_path))
+    assert code == 1
+    assert f"trace:  until the crash, {tmp_path / TRACE_FILE}" in err
+    assert pq.read_table(tmp_path / TRACE_FILE).num_rows > 100
 
 
 @pytest.mark.parametrize(
