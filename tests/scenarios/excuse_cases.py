@@ -104,6 +104,12 @@ CASES: tuple[Case, ...] = (
         "ISRDATA",
     ),
     Case(
+        "a share partition whose start stays behind a read gap",
+        "accepted-behind-a-read-gap-and-unheard",
+        "M01-hw-ignores-followers",
+        "ISRDATA",
+    ),
+    Case(
         "a group whose consumers have ended",
         "group-that-ended-reads-no-more",
         "M01-hw-ignores-followers",

@@ -205,10 +205,13 @@ EARS: dict[str, tuple[tuple[str, Sign], ...]] = {
         (f"{LIVENESS}.groups.failed_loads:FailedLoads.excuse", _answered),
     ),
     "a share partition whose initialization was forgotten": (
-        (f"{LIVENESS}.groups.forgotten_shares:ForgottenShares.excuse", _answered),
+        (f"{LIVENESS}.shares.forgotten_shares:ForgottenShares.excuse", _answered),
     ),
     "a share partition that fetches below the log start": (
-        (f"{LIVENESS}.groups.stopped_shares:StoppedShares.excuse", _answered),
+        (f"{LIVENESS}.shares.stopped_shares:StoppedShares.excuse", _answered),
+    ),
+    "a share partition whose start stays behind a read gap": (
+        (f"{LIVENESS}.shares.read_gaps:ReadGaps.excuse", _answered),
     ),
     "the epoch of a deleted topic": (
         (f"{LIVENESS}.groups.carried_epochs:CarriedEpochs.excuse", _answered),

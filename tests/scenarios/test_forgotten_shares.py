@@ -8,7 +8,7 @@ import pytest
 
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.progress import Progress
-from kafkasim.scenarios.judging.transactions.liveness.groups.forgotten_shares import (
+from kafkasim.scenarios.judging.transactions.liveness.shares.forgotten_shares import (
     ForgottenShares,
 )
 from tests.scenarios.fact_makers import FakeTrace, Row, T

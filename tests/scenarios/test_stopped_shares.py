@@ -7,7 +7,7 @@ import pytest
 from kafkasim.model import facts
 from kafkasim.model.messages.share import ACCEPT
 from kafkasim.scenarios.judging.progress import Progress
-from kafkasim.scenarios.judging.transactions.liveness.groups.stopped_shares import (
+from kafkasim.scenarios.judging.transactions.liveness.shares.stopped_shares import (
     GAP,
     ROLLED_BACK,
     StoppedShares,

@@ -15,13 +15,14 @@ from kafkasim.scenarios.judging.transactions.liveness.forgotten_sequences import
 from kafkasim.scenarios.judging.transactions.liveness.groups.carried_epochs import CarriedEpochs
 from kafkasim.scenarios.judging.transactions.liveness.groups.downgrade import Downgrades
 from kafkasim.scenarios.judging.transactions.liveness.groups.failed_loads import FailedLoads
-from kafkasim.scenarios.judging.transactions.liveness.groups.forgotten_shares import (
-    ForgottenShares,
-)
 from kafkasim.scenarios.judging.transactions.liveness.groups.static_leader import StaticLeaders
 from kafkasim.scenarios.judging.transactions.liveness.groups.static_owner import StaticOwners
-from kafkasim.scenarios.judging.transactions.liveness.groups.stopped_shares import StoppedShares
 from kafkasim.scenarios.judging.transactions.liveness.groups.unwatched import UnwatchedMembers
+from kafkasim.scenarios.judging.transactions.liveness.shares.forgotten_shares import (
+    ForgottenShares,
+)
+from kafkasim.scenarios.judging.transactions.liveness.shares.read_gaps import ReadGaps
+from kafkasim.scenarios.judging.transactions.liveness.shares.stopped_shares import StoppedShares
 from kafkasim.scenarios.judging.transactions.liveness.standstill import Standstill
 
 
@@ -67,6 +68,7 @@ class Stalls:
             ForgottenShares(trace, losses),
             UnwatchedMembers(trace, group_key, limits.commit_timeout_us),
             StoppedShares(trace),
+            ReadGaps(trace, losses),
             ForgottenSequences(trace, limits.producer_us, progress.positions),
             LostVoters(trace, hosts, registrations),
             registrations,

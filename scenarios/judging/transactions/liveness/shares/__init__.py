@@ -1,0 +1,1 @@
+"""Share groups that stand still in a partition (KIP-932)."""
