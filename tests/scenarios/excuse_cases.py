@@ -246,6 +246,6 @@ STORIES: dict[str, str] = {
     "lost share states": "no stored scenario loses them and converges",
     "rewritten sequences": "no stored scenario shows it without a variant",
     "a classic member that nobody watches": "all variants that were tried let the member be heard",
-    "sequences that a leader has forgotten": "the one scenario takes ten seconds in two runs",
+    "sequences that a leader has forgotten": "its two scenarios take ten seconds in two runs each",
 }
 """Excuses that only stories prove, and why."""

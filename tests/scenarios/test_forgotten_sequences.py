@@ -66,6 +66,11 @@ def test_a_processor_that_commits_at_once_is_refused_for_ever() -> None:
         assert _excuse(rows, LAG, GIVEN, BUSY, OPEN) == FORGOTTEN_SEQUENCES
 
 
+def test_a_refusal_while_it_aborts_leaves_it_as_stuck_as_it_was() -> None:
+    rows = [*STUCK, _ended("aborted"), _begun(), _ends(False), _fails(), _ended("aborted")]
+    assert _excuse(rows, LAG, GIVEN, BUSY, OPEN) == FORGOTTEN_SEQUENCES
+
+
 @pytest.mark.parametrize(
     "line",
     [
@@ -103,12 +108,18 @@ def test_nothing_else_waits_for_it(line: str) -> None:
         [*STUCK, _begun(epoch=1)],
         [*STUCK, _ended("committed")],
         [*STUCK, _fails("TIMED_OUT")],
+        [*STUCK, _begun(), _fails(), _ends(False)],
+        [*STUCK, _begun(), _ends(False), _fails("TIMED_OUT")],
+        [*STUCK, _begun(), _ends(False), _fails(partition=1)],
+        [*STUCK, _appended(0), _begun(), _ends(False), _fails()],
         [*STUCK, (NODE, facts.HostStopped("crash"))],
     ],
     ids=["in-time", "kept-by-markers", "any-sequence-goes", "new-records", "begins-anew",
          "first-marker", "another-partition", "another-epoch", "another-producer",
          "not-committing", "aborting", "another-error", "refused-elsewhere", "not-refused",
-         "new-epoch", "committed", "other-failure", "ended"],
+         "new-epoch", "committed", "other-failure", "refused-before-it-aborts",
+         "aborting-with-another-error", "aborting-refused-elsewhere", "aborting-with-new-records",
+         "ended"],
 )  # fmt: skip
 def test_a_processor_that_is_known_or_asks_for_a_new_epoch_has_no_excuse(rows: list[Row]) -> None:
     for line in (LAG, GIVEN, BUSY, OPEN):

@@ -6,10 +6,13 @@ brought no record to this partition, the leader knows the producer's epoch again
 (ProducerAppendInfo.appendEndTxnMarker). The next record has to have sequence 0
 (ProducerAppendInfo.checkSequence) and gets OUT_OF_ORDER_SEQUENCE_NUMBER, as the producer counts on.
 
-A producer asks for a new epoch after that, which begins at 0, but not while it is committing
-(TransactionManager.maybeTransitionToErrorState, isCompleting). An application that commits right
-after it has sent is always committing when the answer comes. It aborts, begins again under the
-same epoch, and fails for ever. With transaction.version 2 each transaction has a new epoch.
+A producer asks for a new epoch after that, which begins at 0, but not while it is committing or
+aborting (TransactionManager.maybeTransitionToErrorState, isCompleting). An application that commits
+right after it has sent is always committing when the answer comes. It aborts, begins again under
+the same epoch, and fails for ever. With transaction.version 2 each transaction has a new epoch.
+
+A refusal makes a processor stuck only if it wanted to commit. One that it gets while it aborts, as
+it chose to, leaves it as stuck as it was: the next commit would be refused as well.
 """
 
 from __future__ import annotations
@@ -49,7 +52,7 @@ class ForgottenSequences:
         self._positions = positions
         self._names: dict[str, str] = {}  # topic id -> topic
         self._producers: dict[str, Producer] = {}  # node -> of its last transaction
-        self._committing: dict[str, bool] = {}  # node -> its transaction was asked to be committed
+        self._ending: dict[str, bool] = {}  # node -> its transaction's end was asked for, a commit?
         self._appended: dict[Place, int] = {}  # when the last batch or marker was
         self._forgotten: dict[Place, None] = {}  # a marker is the first that the leader knows
         self._stuck: dict[str, PartitionKey] = {}  # node -> where it was refused
@@ -92,7 +95,7 @@ class ForgottenSequences:
         if self._producers.get(node) != producer:
             self._stuck.pop(node, None)
         self._producers[node] = producer
-        self._committing[node] = False
+        self._ending.pop(node, None)
 
     def _on_appended(self, _seq: int, t: int, _node: str, fact: facts.Appended) -> None:
         if fact.producer_id < 0:
@@ -106,7 +109,7 @@ class ForgottenSequences:
             self._forgotten[place] = None
 
     def _on_ending(self, _seq: int, _t: int, node: str, fact: facts.TransactionEnding) -> None:
-        self._committing[node] = self._committing.get(node, False) or fact.committing
+        self._ending[node] = self._ending.get(node, False) or fact.committing
 
     def _on_ended(self, _seq: int, _t: int, node: str, fact: facts.TransactionEnded) -> None:
         if fact.outcome != "aborted":
@@ -117,10 +120,11 @@ class ForgottenSequences:
         if node not in self._producers:
             return
         refused = fact.error == "OUT_OF_ORDER_SEQUENCE_NUMBER"
-        if refused and self._committing[node] and (key, self._producers[node]) in self._forgotten:
-            self._stuck[node] = key
-        else:
+        forgotten = (key, self._producers[node]) in self._forgotten
+        if not (refused and forgotten and node in self._ending):
             self._stuck.pop(node, None)
+        elif self._ending[node]:
+            self._stuck[node] = key
 
     def _on_stopped(self, _seq: int, _t: int, node: str, _fact: facts.HostStopped) -> None:
         self._stuck.pop(node, None)
