@@ -237,6 +237,43 @@ def test_an_assignment_that_is_stored_after_the_upgrade_is_void() -> None:
     assert owned in ([], [()])
 
 
+def replaced_then_upgraded() -> tuple[ConsumerBench, list[str]]:
+    """A static member comes back; before its record is committed, b joins by the new protocol."""
+    bench = ConsumerBench().elect()
+    asked = bench.ask(join(instance="i"))
+    bench.wait(5)
+    old_id = bench.answers[asked].member_id
+    bench.ask(sync(old_id, 1, ((old_id, ORDERS),), instance="i"))
+    bench.auto_replicate = False
+    parked = bench.ask(join(instance="i"))
+    bench.ask(joining("b"))
+    assert bench.answers[parked].error is Errors.REBALANCE_IN_PROGRESS
+    new_id = bench.seen(facts.GroupState)[-1].member_ids[0]
+    return bench, [old_id, new_id]
+
+
+def test_a_static_replacement_that_is_stored_after_the_upgrade_tells_of_no_classic_group() -> None:
+    """The upgrade has answered the parked JoinGroup; the classic group is no more."""
+    bench, (old_id, new_id) = replaced_then_upgraded()
+    bench.replicate()
+    assert bench.seen(facts.GroupState)[-1].member_ids == (new_id, "b")
+    names = tuple(str(tp) for tp in ORDERS)
+    owned = {fact.member_id: fact.assignment for fact in bench.seen(facts.GroupAssigned)}
+    assert (owned[old_id], owned[new_id]) == ((), names)
+
+
+def test_a_static_replacement_that_is_not_stored_is_not_taken_back_after_the_upgrade() -> None:
+    """The old id would come back to a classic group that is no more, with a session of its own."""
+    bench, (_, new_id) = replaced_then_upgraded()
+    for _ in range(4):  # the write times out; the old id's session would expire
+        bench.wait(4)
+        bench.ask(heartbeat(new_id, 1))
+        bench.ask(beat("b", 2))
+    assert bench.seen(facts.MemberIdReverted) == []
+    assert list(bench.group.shards[0].groups) == []
+    assert bench.seen(facts.GroupState)[-1].member_ids == (new_id, "b")
+
+
 def test_what_was_owned_is_told_when_it_is_committed_whatever_the_group_is_by_then() -> None:
     bench, a = migrated()
     bench.get(rejoin(a))

@@ -110,11 +110,18 @@ class StaticMembers:
         error: Errors,
         now: int,
     ) -> None:
+        """Tell of the new id and answer the join, or give the old id back.
+
+        The group may have become a consumer group since then, which answered the join. Its members
+        have the new id, and it is not touched; only who owned what by the record is told.
+        """
         shard, group, old_id, member, before = argument
+        is_classic = shard.groups.get(group.group_id) is group
         if error is Errors.NONE:
             if group.state is not ClassicGroupState.STABLE:
                 return  # a rebalance began; its end answers the join
-            self.rebalance.trace.record_state(group, f"{member.member_id} replaced {old_id}")
+            if is_classic:
+                self.rebalance.trace.record_state(group, f"{member.member_id} replaced {old_id}")
             self.rebalance.trace.record_replaced(group, old_id, member)
             self._answer_swapped(group, old_id, member)
             return
@@ -122,7 +129,8 @@ class StaticMembers:
         if parked is not None:
             group.park_join(member, None)
             self.runtime.respond(parked, join_error(client_error(error), ""))
-        if group.members.get(member.member_id) is member and shard.context.is_active:
+        is_member = group.members.get(member.member_id) is member
+        if is_classic and is_member and shard.context.is_active:
             member.update(*before)
             old = self._swap(shard, group, member, old_id, now)
             self.rebalance.trace.record_reverted(group, old, member.member_id, error)
