@@ -33,7 +33,13 @@ from kafkasim.model.messages.share import (
 )
 from kafkasim.model.records import SHARE_GROUP_STATE_TOPIC, Record, TopicPartition
 from kafkasim.model.share.calls import KINDS, Call, Gathered
-from kafkasim.model.share.operations import StateOperations, TopicsById, cleanup, cold_snapshots
+from kafkasim.model.share.operations import (
+    StateOperations,
+    TopicsById,
+    WriteRules,
+    cleanup,
+    cold_snapshots,
+)
 from kafkasim.model.share.shard import ShareShard
 
 POOL = "share"
@@ -64,6 +70,7 @@ class ShareCoordinator:
         config: BrokerConfig,
         log: CoordinatorLog,
         image: TopicsById,
+        rules: WriteRules,
         delete_records: DeleteRecords,
     ) -> None:
         self.process = process
@@ -79,7 +86,7 @@ class ShareCoordinator:
             pooled=True,
         )
         self.runtime.on_reverted = self._on_reverted
-        operations = StateOperations(image)
+        operations = StateOperations(image, rules)
         self._operations = {
             InitializeShareGroupStateRequest: operations.initialize,
             ReadShareGroupStateRequest: operations.read,

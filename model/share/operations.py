@@ -55,11 +55,19 @@ class TopicsById(Protocol):
     def topics(self) -> Mapping[str, Topic]: ...
 
 
+class WriteRules(Protocol):
+    """The decision about a write that Kafka once got wrong (ShareRules)."""
+
+    def written_start_offset(self, known: int, asked: int) -> int:
+        """Return the start offset that a write leaves."""
+
+
 class StateOperations:
     """The operations on the share partitions of any shard."""
 
-    def __init__(self, image: TopicsById) -> None:
+    def __init__(self, image: TopicsById, rules: WriteRules) -> None:
         self._image = image
+        self._rules = rules
 
     def write(
         self, shard: ShareShard, key: SharePartitionKey, asked: WriteStatePartition, now_ms: int
@@ -76,6 +84,10 @@ class StateOperations:
             return _refused(key, Errors.FENCED_STATE_EPOCH)
         if not self._knows(key):
             return _refused(key, Errors.UNKNOWN_TOPIC_OR_PARTITION)
+        if asked.start_offset != UNINITIALIZED_START_OFFSET:
+            known = state.offset.start_offset
+            start_offset = self._rules.written_start_offset(known, asked.start_offset)
+            asked = replace(asked, start_offset=start_offset)
         record = _state_record(shard, key, state, asked, now_ms)
         return (record,), StatePartitionResult(key.partition)
 

@@ -48,6 +48,9 @@ class Share410(ShareRules):
     def searches_past_transitions(self) -> bool:
         return False
 
+    def written_start_offset(self, known: int, asked: int) -> int:
+        return asked
+
 
 PARTS = {"4.1.0": {"group": Group410(), "share": Share410()}}
 

@@ -20,11 +20,13 @@ from kafkasim.model.messages.share import (
     WriteStatePartition,
 )
 from kafkasim.model.records import SHARE_GROUP_STATE_TOPIC, TopicPartition
+from kafkasim.model.replication.share.rules import ShareRules
 from kafkasim.model.share.coordinator import ShareCoordinator
 from tests.model.coordinator_bench import CoordinatorBench
 
 GROUP, TOPIC = "workers", "topic-id"
 STATE = TopicPartition(SHARE_GROUP_STATE_TOPIC, 0)
+RULES = ShareRules()
 
 
 class ShareBench(CoordinatorBench):
@@ -34,7 +36,11 @@ class ShareBench(CoordinatorBench):
     tp = STATE
 
     def __init__(
-        self, log: MemoryCoordinatorLog | None = None, partitions: int = 2, **config: Any
+        self,
+        log: MemoryCoordinatorLog | None = None,
+        partitions: int = 2,
+        rules: ShareRules = RULES,
+        **config: Any,
     ) -> None:
         super().__init__(log)
         settings = {
@@ -47,7 +53,7 @@ class ShareBench(CoordinatorBench):
         self.pruned: list[int] = []
         self.prune_error = Errors.NONE
         self.share = self.coordinator = ShareCoordinator(
-            self, BrokerConfig(**settings), self.log, self.image, self._prune
+            self, BrokerConfig(**settings), self.log, self.image, rules, self._prune
         )
 
     def _prune(self, tp: TopicPartition, offset: int, done: Any, now: int) -> None:

@@ -20,6 +20,7 @@ from kafkasim.model.messages.share import (
     WriteShareGroupStateRequest,
     WriteShareGroupStateResponse,
 )
+from kafkasim.model.replication.share.rules import ShareRules
 from kafkasim.model.share.records import ShareGroupOffset, ShareUpdate, is_coordinator_key
 from tests.model.share_harness import (
     GROUP,
@@ -35,6 +36,13 @@ from tests.model.share_harness import (
 )
 
 DONE = StatePartitionResult(0)
+
+
+class Before(ShareRules):
+    """Kafka 4.1 and 4.2: the start offset of the last write counts (apache/kafka PR 23074)."""
+
+    def written_start_offset(self, known: int, asked: int) -> int:
+        return asked
 
 
 @pytest.fixture
@@ -64,6 +72,26 @@ def test_a_write_is_an_update_and_a_read_combines_them(begun: ShareBench) -> Non
     state = (batch(6, 6, 0, 1), batch(7, 7, 2, 1), batch(8, 9, 0, 1))
     assert begun.result(read(3)) == ReadStateResult(0, start_offset=6, state_batches=state)
     assert begun.result(summary()) == ReadStateSummaryResult(0, leader_epoch=3, start_offset=6)
+
+
+@pytest.mark.parametrize(("rules", "start"), [(ShareRules(), 7), (Before(), 5)])
+def test_a_write_that_comes_late_leaves_the_start_offset(rules: ShareRules, start: int) -> None:
+    """With the lower one, the next leader hands offsets 5 and 6 out again."""
+    bench = ShareBench(rules=rules).elect()
+    assert bench.result(initialize(start_offset=5)) == DONE
+    assert bench.result(write(batch(5, 6), start_offset=5)) == DONE
+    assert bench.result(write(batch(8, 8), start_offset=7)) == DONE
+    assert bench.result(write(batch(7, 7, 0, 1), start_offset=5)) == DONE
+    state = (batch(7, 7, 0, 1), batch(8, 8))
+    assert bench.result(read()) == ReadStateResult(0, start_offset=start, state_batches=state)
+    assert bench.values()[-1] == ShareUpdate(0, 0, start, (batch(7, 7, 0, 1),))
+
+
+def test_a_group_whose_offsets_are_reset_begins_below(begun: ShareBench) -> None:
+    """A start offset may go back by a new state, not by a write."""
+    assert begun.result(write(batch(8, 8), start_offset=7)) == DONE
+    assert begun.result(initialize(state_epoch=1, start_offset=2)) == DONE
+    assert begun.result(read()) == ReadStateResult(0, state_epoch=1, start_offset=2)
 
 
 def test_a_new_leader_is_recorded_when_it_reads(begun: ShareBench) -> None:

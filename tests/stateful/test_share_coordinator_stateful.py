@@ -53,7 +53,7 @@ class Row:
 
     def add(self, batches: tuple[StateBatch, ...], start_offset: int) -> None:
         if start_offset != -1:
-            self.start_offset = start_offset
+            self.start_offset = max(self.start_offset, start_offset)
         for each in batches:
             for offset in range(each.first_offset, each.last_offset + 1):
                 new = (each.delivery_count, each.delivery_state)

@@ -98,7 +98,7 @@ class KafkaBroker:
         )
         # The threads of the request handlers and of the group coordinator.
         self.lane_threads = self._lane_threads(rules.group, new_coordinator)
-        self._coordinate_shares(log)
+        self._coordinate_shares(log, rules.share)
         self._coordinate_transactions(rules, log, controller.producer_ids)
         self.add_partitions = self._verify_transactions()
         self._limit_clients()
@@ -145,11 +145,11 @@ class KafkaBroker:
         ):
             handler.quota = ClientQuotaManager(key, api, self.image, self.process.out)
 
-    def _coordinate_shares(self, log: ReplicatedCoordinatorLog) -> None:
+    def _coordinate_shares(self, log: ReplicatedCoordinatorLog, rules: ShareRules) -> None:
         """Build the share coordinator, and the persister that asks those of all brokers."""
         process, image = self.process, self.image
         self.share_coordinator = ShareCoordinator(
-            process, self.config, log, image, self.replicas.deletion.delete_internal
+            process, self.config, log, image, rules, self.replicas.deletion.delete_internal
         )
         partition_for = self.share_coordinator.partition_for
         self.persister = DefaultStatePersister(process, image, partition_for)

@@ -85,6 +85,16 @@ class ShareRules:
         """
         return True
 
+    def written_start_offset(self, known: int, asked: int) -> int:
+        """Return the start offset that a leader's write leaves to the share coordinator.
+
+        A write that waited for another coordinator may come after later ones, with the start offset
+        that the leader had when it made it. Kafka 4.1 and 4.2 take that start offset, and the next
+        leader hands out again what was done above it (ShareCoordinatorShard.merge;
+        apache/kafka PR 23074).
+        """
+        return max(known, asked)
+
     def releases_around_others(self) -> bool:
         """Return whether all of a member's records are released when its session ends.
 
