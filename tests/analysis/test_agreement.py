@@ -110,6 +110,7 @@ SHARES = {
     "share-poison-record": ("M81-share-delivers-once-more",),
     "B90-share-gaps-not-fetched": ("B90-share-gaps-not-fetched",),
     "B91-share-acquired-in-transition": ("B91-share-acquired-in-transition",),
+    "B92-share-start-moves-back": ("B92-share-start-moves-back",),
 }
 """Scenarios of share groups, each with the variants under which it runs."""
 

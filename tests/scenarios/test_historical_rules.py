@@ -97,6 +97,7 @@ METHODS: dict[str, tuple[str, ...]] = {
     "B88": ("storage.delete_horizon_passed",),
     "B90": ("share.fetches_gaps_again",),
     "B91": ("share.honours_transitions",),
+    "B92": ("share.written_start_offset",),
 }
 
 SAME: dict[str, str] = {"B02": "B01", "B89": "B88"}

@@ -86,12 +86,12 @@ class ShareRules:
         return True
 
     def written_start_offset(self, known: int, asked: int) -> int:
-        """Return the start offset that a leader's write leaves to the share coordinator.
+        """Return the start offset that a leader's write leaves to the share coordinator (B92,
+        apache/kafka PR 23074).
 
         A write that waited for another coordinator may come after later ones, with the start offset
         that the leader had when it made it. Kafka 4.1 and 4.2 take that start offset, and the next
-        leader hands out again what was done above it (ShareCoordinatorShard.merge;
-        apache/kafka PR 23074).
+        leader hands out again what was done above it (ShareCoordinatorShard.merge).
         """
         return max(known, asked)
 

@@ -34,6 +34,13 @@ class TakesGapsForEmpty(ShareRules):
         return False
 
 
+class TakesLateStartOffset(ShareRules):
+    """The share coordinator takes the start offset of whatever write came last."""
+
+    def written_start_offset(self, known: int, asked: int) -> int:
+        return asked
+
+
 SHARE_BUGS: tuple[Variant, ...] = (
     Variant(
         "B90-share-gaps-not-fetched", "KAFKA-18494", (TakesGapsForEmpty,),
@@ -45,8 +52,13 @@ SHARE_BUGS: tuple[Variant, ...] = (
         "held-twice", "B91-share-acquired-in-transition",
         "A record whose release is not persisted yet is nobody's, and no lock is left behind.",
     ),
+    Variant(
+        "B92-share-start-moves-back", "apache/kafka PR 23074", (TakesLateStartOffset,),
+        "accepted-again", "B92-share-start-moves-back",
+        "A write that comes late leaves the higher start offset of those before.",
+    ),
 )  # fmt: skip
-"""Bugs that share groups (KIP-932) had before 4.1."""
+"""Bugs that share groups (KIP-932) had before 4.1, and one that 4.2 has, too."""
 
 SHARES: tuple[Variant, ...] = (
     Variant(
