@@ -51,6 +51,11 @@ def cleaned(
     )
 
 
+def deleted_to(offset: int) -> tuple[str, facts.LogStart]:
+    """The leader of three records, all of them committed, deletes those below an offset."""
+    return "broker-1", facts.LogStart(T, 0, offset, "delete-records", 3, 3)
+
+
 def where(*offsets: int) -> tuple[str, facts.FinalCleaned]:
     """Where the records of the leader's final log stand."""
     return "broker-1", facts.FinalCleaned(T, 0, True, 1, offsets)
@@ -77,6 +82,10 @@ TWO_LEADERS = [
 LATEST_CASES: dict[str, tuple[Case, dict[str, int]]] = {
     "cleaned: an older value": ([*A_B_A, cleaned(0, 1, end=3)], {}),
     "cleaned: the last value": ([*A_B_A, cleaned(2, 3, end=3)], {"LATEST": 1}),
+    "cleaned: the last value, which was deleted": (
+        [*A_B_A, deleted_to(3), cleaned(2, 3, end=3)], {}),
+    "cleaned: the last value, and the one before it was deleted": (
+        [*A_B_A, deleted_to(2), cleaned(2, 3, end=3)], {"LATEST": 1}),
     "cleaned: two last values": ([*A_B_A, cleaned(1, 3, end=3)], {"LATEST": 1}),
     "cleaned: for a value above the high watermark": (
         [topic(), *keyed(0, "a", "b", "a"), mark(2), cleaned(0, 1, end=3)], {"LATEST": 1}),

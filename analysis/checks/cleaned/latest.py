@@ -42,10 +42,17 @@ _EXPOSED = """
     FROM Cleaned JOIN HighWatermark USING (run, topic_id, partition)
     WHERE HighWatermark.seq < Cleaned.seq GROUP BY run, topic_id, partition, Cleaned.seq"""
 
+_DELETED = """
+    -- Up to where records were deleted before each swap of segments.
+    SELECT run, topic_id, partition, Cleaned.seq, max(LogStart.offset) AS deleted
+    FROM Cleaned JOIN LogStart USING (run, topic_id, partition)
+    WHERE LogStart.seq < Cleaned.seq AND reason IN ('delete-records', 'retention')
+    GROUP BY run, topic_id, partition, Cleaned.seq"""
+
 LATEST = offending(
     # A cleaner removes a record for a later one of its key that is committed and whose key it has
     # seen; a tombstone or a marker if a cleaning that began delete.retention.ms before has met it;
-    # and what was aborted.
+    # and what was aborted or deleted.
     f"""
     SELECT run, topic_id, partition, seq, node, offset, key FROM (
         SELECT *, array_min(transform(
@@ -55,6 +62,7 @@ LATEST = offending(
         FROM ({REMOVED})
         LEFT JOIN ({RECORDS}) USING (run, topic_id, partition, offset)
         LEFT JOIN ({_EXPOSED}) USING (run, topic_id, partition, seq)
+        LEFT JOIN ({_DELETED}) USING (run, topic_id, partition, seq)
         LEFT JOIN (SELECT run, topic_id, partition, offset, marker FROM holes)
             USING (run, topic_id, partition, offset)
         LEFT SEMI JOIN KeysAppended USING (run, topic_id, partition))
@@ -62,7 +70,8 @@ LATEST = offending(
            AND NOT coalesce(later < least(mapped_offset, coalesce(exposed, 0)), false)
            OR key IS NULL AND coalesce(marker, false))
       AND NOT (coalesce(tombstone, true)
-               AND coalesce(met <= began_ms, false))""",
+               AND coalesce(met <= began_ms, false))
+      AND offset >= coalesce(deleted, 0)""",
     "'LATEST'",
     "'the cleaner of %s removed offset %d (%s)', node, offset, coalesce(key, 'a marker')",
 )

@@ -6,6 +6,8 @@ A cleaner may remove the record at offset o if, and only if,
   which the cleaner has seen the keys (``mapped_offset``). Committed: below a high watermark that a
   leader has had, and not of an aborted transaction; or
 - its own transaction was aborted; or
+- DeleteRecords or retention has deleted it before. A replica may even have another record there,
+  that of a deposed leader: it was given no epoch to truncate by (``TracedPartition.cut``); or
 - it is a tombstone, or a marker, and a cleaning that began delete.retention.ms before has met it:
   its delete horizon was set then at the latest, by this replica or by the one that it copied.
   That a tombstone goes then says HORIZON (``horizon.py``).
@@ -85,7 +87,7 @@ class Cleanings:
             at = bisect_right(replica.nexts, offset)
             if at < len(replica.nexts):
                 state.removed[offset] = (replica.nexts[at], replica.epochs[at])
-            if known is not None:
+            if known is not None and offset >= state.deleted:
                 self._judge(state, known, seq, t, node, fact, offset)
         met = self._met.setdefault(key, [])
         if known is not None:
