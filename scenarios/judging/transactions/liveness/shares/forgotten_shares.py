@@ -11,18 +11,12 @@ operator resets or deletes the group's offsets.
 
 from __future__ import annotations
 
-import re
-from typing import TypeAlias
-
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.source import FactSource, Losses
 from kafkasim.scenarios.judging.transactions.footing import Footing
+from kafkasim.scenarios.judging.transactions.liveness.shares.leaders import SHARES, Key
 
 REFUSED = "UNKNOWN_SERVER_ERROR"
-_SHARES = re.compile(r"share group (\S+) is at \d+ of \d+ in (\S+)-(\d+)$")
-
-SharePartition: TypeAlias = tuple[str, str, int]
-"""Group, topic id, partition."""
 
 
 class ForgottenShares:
@@ -31,8 +25,8 @@ class ForgottenShares:
     def __init__(self, trace: FactSource, losses: Losses) -> None:
         self._footing = Footing(trace, losses)
         self._topic_ids: dict[str, str] = {}  # by name, the last one counts
-        self._loaded: dict[SharePartition, int] = {}  # the row of the last read that succeeded
-        self._refused: dict[SharePartition, int] = {}  # the row of the last one, if it failed
+        self._loaded: dict[Key, int] = {}  # the row of the last read that succeeded
+        self._refused: dict[Key, int] = {}  # the row of the last one, if it failed
         for kind, handler in (
             (facts.TopicCreated, self._on_topic),
             (facts.SharePartitionLoaded, self._on_loaded),
@@ -42,10 +36,10 @@ class ForgottenShares:
 
     def excuse(self, line: str) -> str:
         """Return the reason of the loss since the last leader could read, or ""."""
-        found = _SHARES.match(line)
+        found = SHARES.match(line)
         if found is None:
             return ""
-        group, key = found[1], (self._topic_ids.get(found[2], ""), int(found[3]))
+        group, key = found[1], (self._topic_ids.get(found[4], ""), int(found[5]))
         refused = self._refused.get((group, *key))
         if refused is None:
             return ""

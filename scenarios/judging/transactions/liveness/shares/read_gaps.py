@@ -12,12 +12,14 @@ written. Whether it was shows what the next leader has read, and that it tells w
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
-from typing import TypeAlias
-
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.source import FactSource, Losses
+from kafkasim.scenarios.judging.transactions.liveness.shares.leaders import (
+    SHARES,
+    Key,
+    Leader,
+    Leaders,
+)
 
 HELD_BACK = "held-back-by-a-read-gap"
 
@@ -25,43 +27,40 @@ FINAL = ("ACKNOWLEDGED", "ARCHIVED")
 DONE = (2, 4)
 """The same in FinalSharePartition."""
 
-_SHARES = re.compile(r"share group (\S+) is at (\d+) of (\d+) in (\S+)-(\d+)$")
 
-Key: TypeAlias = tuple[str, str, int]
-"""Group, topic id, partition."""
-
-
-class _Leader:
-    """The last leader of a share partition."""
+class _Leader(Leader):
+    """The last leader of a share partition, and what was done before it led."""
 
     def __init__(self, node: str, fact: facts.SharePartitionLoaded, done: dict[int, int]) -> None:
-        self.node = node
-        self.epoch = fact.leader_epoch
+        super().__init__(node, fact.leader_epoch)
         self.state_epoch = fact.state_epoch
         self.done = done  # what leaders before it had done, by offset: the row of the last time
         self.ended: dict[int, None] = {}  # the offsets that it has done itself
-        self.final: facts.FinalSharePartition | None = None
 
 
 class ReadGaps:
     """Follows the leaders of share partitions."""
 
     def __init__(self, trace: FactSource, losses: Losses) -> None:
-        self._trace = trace
         self._losses = losses
-        self._topic_ids: dict[str, str] = {}  # of two topics of one name, the later one's
-        self._leaders: dict[Key, _Leader] = {}
         self._done: dict[Key, dict[int, int]] = {}  # of all leaders, like _Leader.done
-        trace.subscribe(facts.TopicCreated, self._on_topic)
-        trace.subscribe(facts.SharePartitionLoaded, self._on_loaded)
+        self._leaders = Leaders(
+            trace,
+            self._begins,
+            {
+                facts.ShareGroupState: self._on_group,
+                facts.ShareAcquired: self._on_acquired,
+                facts.ShareMoved: self._on_moved,
+            },
+        )
 
     def excuse(self, line: str) -> str:
         """Return why Kafka would miss for ever what a line of a stalled run tells of, or ""."""
-        found = _SHARES.match(line)
+        found = SHARES.match(line)
         if found is None:
             return ""
-        key = (found[1], self._topic_ids.get(found[4], ""), int(found[5]))
-        leader = self._leaders.get(key)
+        key = self._leaders.key(found[1], found[4], int(found[5]))
+        leader = self._leaders.last.get(key)
         if leader is None or leader.final is None:
             return ""
         start, end = int(found[2]), int(found[3])
@@ -79,39 +78,21 @@ class ReadGaps:
 
     # Following.
 
-    def _on_topic(self, _seq: int, _t: int, _node: str, fact: facts.TopicCreated) -> None:
-        self._topic_ids[fact.topic] = fact.topic_id
-
-    def _on_loaded(self, _seq: int, _t: int, node: str, fact: facts.SharePartitionLoaded) -> None:
-        if not self._leaders:
-            self._follow()
-        key = (fact.group, fact.topic_id, fact.partition)
-        before = self._leaders.get(key)
+    def _begins(self, key: Key, node: str, fact: facts.SharePartitionLoaded) -> _Leader:
+        before = self._leaders.last.get(key)
         if before is None or before.state_epoch != fact.state_epoch:
             self._done[key] = {}  # its offsets were reset
-        if before is None or fact.leader_epoch >= before.epoch:
-            self._leaders[key] = _Leader(node, fact, dict(self._done[key]))
-
-    def _follow(self) -> None:
-        """Follow share partitions: there is one. Other runs pay for nothing."""
-        handlers: tuple[tuple[type, Callable[..., None]], ...] = (
-            (facts.ShareGroupState, self._on_group),
-            (facts.ShareAcquired, self._on_acquired),
-            (facts.ShareMoved, self._on_moved),
-            (facts.FinalSharePartition, self._on_final),
-        )
-        for kind, handler in handlers:
-            self._trace.subscribe(kind, handler)
+        return _Leader(node, fact, dict(self._done[key]))
 
     def _on_group(self, _seq: int, _t: int, _node: str, fact: facts.ShareGroupState) -> None:
         if fact.state == "Dead":
-            for key in [each for each in self._leaders if each[0] == fact.group]:
-                self._done[key] = {}
-                self._leaders[key].done = {}
+            for key, leader in self._leaders.last.items():
+                if key[0] == fact.group:
+                    self._done[key], leader.done = {}, {}
 
     def _on_acquired(self, _seq: int, _t: int, node: str, fact: facts.ShareAcquired) -> None:
         """Forget what the last leader had not read as done: it gives it to a member."""
-        leader = self._leader(node, fact)
+        leader = self._leaders.who_tells(node, fact)
         if leader is not None:
             for offset in range(fact.first_offset, fact.last_offset + 1):
                 leader.done.pop(offset, None)
@@ -122,22 +103,9 @@ class ReadGaps:
             return
         offsets = range(fact.first_offset, fact.last_offset + 1)
         done.update(dict.fromkeys(offsets, seq))
-        leader = self._leader(node, fact)
+        leader = self._leaders.who_tells(node, fact)
         if leader is not None:
             leader.ended.update(dict.fromkeys(offsets))
-
-    def _on_final(self, _seq: int, _t: int, node: str, fact: facts.FinalSharePartition) -> None:
-        leader = self._leader(node, fact)
-        if leader is not None:
-            leader.final = fact
-
-    def _leader(
-        self, node: str, fact: facts.ShareAcquired | facts.ShareMoved | facts.FinalSharePartition
-    ) -> _Leader | None:
-        """Return the last leader if it is who tells the fact."""
-        leader = self._leaders.get((fact.group, fact.topic_id, fact.partition))
-        known = leader is not None and (leader.node, leader.epoch) == (node, fact.leader_epoch)
-        return leader if known else None
 
 
 def _is_held_back(final: facts.FinalSharePartition, start: int, end: int) -> bool:

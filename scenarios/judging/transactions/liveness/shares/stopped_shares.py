@@ -18,12 +18,13 @@ Both end when the log start passes all that the leader has fetched, or has read.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
-from typing import TypeAlias
-
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.source import FactSource
+from kafkasim.scenarios.judging.transactions.liveness.shares.leaders import (
+    SHARES,
+    Leader,
+    Leaders,
+)
 
 ROLLED_BACK = "available-below-log-start"
 GAP = "gap-below-log-start"
@@ -31,40 +32,37 @@ GAP = "gap-below-log-start"
 AVAILABLE = 0
 """The state in FinalSharePartition."""
 
-_SHARES = re.compile(r"share group (\S+) is at \d+ of \d+ in (\S+)-(\d+)$")
 
-Key: TypeAlias = tuple[str, str, int]
-"""Group, topic id, partition."""
-
-
-class _Leader:
+class _Leader(Leader):
     """What the last leader of a share partition has told since it read the state."""
 
     def __init__(self, node: str, epoch: int) -> None:
-        self.node = node
-        self.epoch = epoch
+        super().__init__(node, epoch)
         self.log_start = -1  # the highest one that it has taken over
         self.rolled_back: dict[int, None] = {}  # offsets that became available below it
         self.given: dict[int, None] = {}  # offsets that it has given to members
-        self.final: facts.FinalSharePartition | None = None
 
 
 class StoppedShares:
     """Follows the leaders of share partitions."""
 
     def __init__(self, trace: FactSource) -> None:
-        self._trace = trace
-        self._topic_ids: dict[str, str] = {}  # of two topics of one name, the later one's
-        self._leaders: dict[Key, _Leader] = {}
-        trace.subscribe(facts.TopicCreated, self._on_topic)
-        trace.subscribe(facts.SharePartitionLoaded, self._on_loaded)
+        self._leaders = Leaders(
+            trace,
+            lambda _key, node, fact: _Leader(node, fact.leader_epoch),
+            {
+                facts.ShareAcquired: self._on_acquired,
+                facts.ShareMoved: self._on_moved,
+                facts.ShareStartMoved: self._on_start,
+            },
+        )
 
     def excuse(self, line: str) -> str:
         """Return why Kafka would miss for ever what a line of a stalled run tells of, or ""."""
-        found = _SHARES.match(line)
+        found = SHARES.match(line)
         if found is None:
             return ""
-        leader = self._leaders.get((found[1], self._topic_ids.get(found[2], ""), int(found[3])))
+        leader = self._leaders.last.get(self._leaders.key(found[1], found[4], int(found[5])))
         if leader is None or leader.final is None:
             return ""
         offset, is_gap = _next_fetch(leader.final)
@@ -74,63 +72,21 @@ class StoppedShares:
             return "" if offset in leader.given else GAP
         return ROLLED_BACK if offset in leader.rolled_back else ""
 
-    # Following.
-
-    def _on_topic(self, _seq: int, _t: int, _node: str, fact: facts.TopicCreated) -> None:
-        self._topic_ids[fact.topic] = fact.topic_id
-
-    def _on_loaded(self, _seq: int, _t: int, node: str, fact: facts.SharePartitionLoaded) -> None:
-        if not self._leaders:
-            self._follow()
-        key = (fact.group, fact.topic_id, fact.partition)
-        before = self._leaders.get(key)
-        if before is None or fact.leader_epoch >= before.epoch:
-            self._leaders[key] = _Leader(node, fact.leader_epoch)
-
-    def _follow(self) -> None:
-        """Follow share partitions: there is one. Other runs pay for nothing."""
-        handlers: tuple[tuple[type, Callable[..., None]], ...] = (
-            (facts.ShareAcquired, self._on_acquired),
-            (facts.ShareMoved, self._on_moved),
-            (facts.ShareStartMoved, self._on_start),
-            (facts.FinalSharePartition, self._on_final),
-        )
-        for kind, handler in handlers:
-            self._trace.subscribe(kind, handler)
-
-    def _leader(
-        self,
-        node: str,
-        fact: facts.ShareAcquired
-        | facts.ShareMoved
-        | facts.ShareStartMoved
-        | facts.FinalSharePartition,
-    ) -> _Leader | None:
-        """Return the last leader if it is who tells the fact."""
-        leader = self._leaders.get((fact.group, fact.topic_id, fact.partition))
-        known = leader is not None and (leader.node, leader.epoch) == (node, fact.leader_epoch)
-        return leader if known else None
-
     def _on_acquired(self, _seq: int, _t: int, node: str, fact: facts.ShareAcquired) -> None:
-        leader = self._leader(node, fact)
+        leader = self._leaders.who_tells(node, fact)
         if leader is not None:
             leader.given.update(dict.fromkeys(range(fact.first_offset, fact.last_offset + 1)))
 
     def _on_moved(self, _seq: int, _t: int, node: str, fact: facts.ShareMoved) -> None:
-        leader = self._leader(node, fact)
+        leader = self._leaders.who_tells(node, fact)
         if leader is not None and (fact.reason, fact.state) == ("rolled-back", "AVAILABLE"):
             below = range(fact.first_offset, min(fact.last_offset + 1, leader.log_start))
             leader.rolled_back.update(dict.fromkeys(below))
 
     def _on_start(self, _seq: int, _t: int, node: str, fact: facts.ShareStartMoved) -> None:
-        leader = self._leader(node, fact)
+        leader = self._leaders.who_tells(node, fact)
         if leader is not None and fact.reason == "log-start":
             leader.log_start = max(leader.log_start, fact.start_offset)
-
-    def _on_final(self, _seq: int, _t: int, node: str, fact: facts.FinalSharePartition) -> None:
-        leader = self._leader(node, fact)
-        if leader is not None:
-            leader.final = fact
 
 
 def _next_fetch(final: facts.FinalSharePartition) -> tuple[int, bool]:

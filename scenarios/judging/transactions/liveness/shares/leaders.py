@@ -1,0 +1,84 @@
+"""The last leader of each share partition, for the judges of stalled share groups (KIP-932)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Generic, TypeAlias, TypeVar
+
+from kafkasim.model import facts
+from kafkasim.scenarios.judging.source import FactSource, Handler
+
+SHARES = re.compile(r"share group (\S+) is at (\d+) of (\d+) in (\S+)-(\d+)$")
+"""A line of a stalled run: group, start offset, high watermark, topic and partition."""
+
+Key: TypeAlias = tuple[str, str, int]
+"""Group, topic id, partition."""
+
+Told: TypeAlias = (
+    facts.ShareAcquired | facts.ShareMoved | facts.ShareStartMoved | facts.FinalSharePartition
+)
+"""What the leader of a share partition tells."""
+
+
+class Leader:
+    """A leader since it read the state; ``final`` is its state at the end of the run."""
+
+    def __init__(self, node: str, epoch: int) -> None:
+        self.node = node
+        self.epoch = epoch
+        self.final: facts.FinalSharePartition | None = None
+
+
+L = TypeVar("L", bound=Leader)
+
+
+class Leaders(Generic[L]):
+    """Follows who leads share partitions.
+
+    ``begins(key, node, fact)`` makes a leader that has read the state. ``follow`` has the handlers
+    of what leaders tell; they are called once there is a share partition, so that other runs pay
+    for nothing.
+    """
+
+    def __init__(
+        self,
+        trace: FactSource,
+        begins: Callable[[Key, str, facts.SharePartitionLoaded], L],
+        follow: dict[type, Handler],
+    ) -> None:
+        self._trace = trace
+        self._begins = begins
+        self._follow = {**follow, facts.FinalSharePartition: self._on_final}
+        self._topic_ids: dict[str, str] = {}  # of two topics of one name, the later one's
+        self.last: dict[Key, L] = {}
+        trace.subscribe(facts.TopicCreated, self._on_topic)
+        trace.subscribe(facts.SharePartitionLoaded, self._on_loaded)
+
+    def key(self, group: str, topic: str, partition: int) -> Key:
+        """Return the key of a share partition by the name of its topic."""
+        return group, self._topic_ids.get(topic, ""), partition
+
+    def who_tells(self, node: str, fact: Told) -> L | None:
+        """Return the last leader if it is who tells the fact."""
+        leader = self.last.get((fact.group, fact.topic_id, fact.partition))
+        known = leader is not None and (leader.node, leader.epoch) == (node, fact.leader_epoch)
+        return leader if known else None
+
+    def _on_topic(self, _seq: int, _t: int, _node: str, fact: facts.TopicCreated) -> None:
+        self._topic_ids[fact.topic] = fact.topic_id
+
+    def _on_loaded(self, _seq: int, _t: int, node: str, fact: facts.SharePartitionLoaded) -> None:
+        if not self.last:
+            for kind, handler in self._follow.items():
+                self._trace.subscribe(kind, handler)
+        key = (fact.group, fact.topic_id, fact.partition)
+        leader = self._begins(key, node, fact)
+        before = self.last.get(key)
+        if before is None or fact.leader_epoch >= before.epoch:
+            self.last[key] = leader
+
+    def _on_final(self, _seq: int, _t: int, node: str, fact: facts.FinalSharePartition) -> None:
+        leader = self.who_tells(node, fact)
+        if leader is not None:
+            leader.final = fact
