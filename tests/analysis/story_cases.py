@@ -11,9 +11,9 @@ from typing import Any
 
 from tests.analysis.analysis_rows import At, Case, passing, registered
 from tests.analysis.reader_cases import APART
+from tests.scenarios.invariant_stories.judged import LIMITS
 from tests.scenarios.test_consumer_group_judge import STORIES as CONSUMER_GROUPS
 from tests.scenarios.test_harm import STORIES as HARM
-from tests.scenarios.test_invariants import LIMITS
 from tests.scenarios.test_invariants import STORIES as INVARIANTS
 
 Told = Mapping[str, tuple[Sequence[Any], Sequence[Any], Sequence[Any]]]

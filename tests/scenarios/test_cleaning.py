@@ -23,7 +23,7 @@ from tests.analysis.cleaning_cases import (
     keyed,
 )
 from tests.scenarios.fact_makers import FakeTrace
-from tests.scenarios.test_invariants import LIMITS
+from tests.scenarios.invariant_stories.judged import LIMITS
 
 
 @pytest.mark.parametrize("name", LATEST_CASES)

@@ -6,7 +6,8 @@ import pytest
 
 from kafkasim.model import facts
 from tests.scenarios.fact_makers import Row, T
-from tests.scenarios.test_invariants import LOADED, OFFSETS, judge
+from tests.scenarios.invariant_stories.common import LOADED, OFFSETS
+from tests.scenarios.invariant_stories.judged import judge
 
 
 def beats(

@@ -24,7 +24,7 @@ from tests.model.storage_support import batch, make_log
 from tests.model.test_storage_transactions import end, send
 from tests.scenarios.fact_makers import FakeLog, FakeTrace, P, T, appended, final
 from tests.scenarios.fact_makers import batch as traced
-from tests.scenarios.test_invariants import LIMITS
+from tests.scenarios.invariant_stories.judged import LIMITS
 
 
 @pytest.fixture

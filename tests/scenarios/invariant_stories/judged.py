@@ -1,0 +1,42 @@
+"""What the invariants find in facts that are written by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kafkasim.scenarios.judging.harm.judges import HARM
+from kafkasim.scenarios.judging.invariants.online import Invariants
+from kafkasim.scenarios.judging.source import BrokerLimits
+from tests.scenarios.fact_makers import FakeLog, FakeTrace, Row
+from tests.scenarios.invariant_stories.common import LOG, SEQUENCED, TRANSACTIONS, TWICE, entry
+
+LIMITS = BrokerLimits(5_000_000, 3_000_000, 60_000_000)
+
+LOGS = {
+    "broker-2": LOG,
+    "broker-3": TWICE,
+    "broker-5": FakeLog(SEQUENCED, {5: entry(1)}),
+    "broker-6": FakeLog(SEQUENCED, {5: entry(0)}),
+    "broker-7": FakeLog(TRANSACTIONS, {5: entry(1, open_since=2)}),
+    "broker-8": FakeLog(TRANSACTIONS, {5: entry(1, open_since=0)}),
+}
+
+
+def judge(
+    rows: Sequence[Row], forgiven: str = "", *, unclean: bool = True
+) -> list[tuple[str, str]]:
+    """Return (invariant, excuse) of the violations that the facts show.
+
+    Needless harm of brokers is left out: these stories tell no heartbeats.
+    """
+    trace = FakeTrace()
+    invariants = Invariants(
+        trace,
+        lambda node, _t, _p: LOGS.get(node),
+        lambda _key, _node: forgiven,
+        lambda _: unclean,
+        LIMITS,
+    )
+    trace.record(rows)
+    found = [each for each in invariants.finish() if each.invariant not in HARM]
+    return [(each.invariant, each.expected) for each in found]

@@ -1,0 +1,180 @@
+"""What consumers read, own and commit, and what their coordinator answers."""
+
+from __future__ import annotations
+
+from kafkasim.model import facts
+from tests.scenarios.fact_makers import Row, committed, fetched, polled, tombstone
+from tests.scenarios.invariant_stories.common import (
+    ALONE,
+    END,
+    EXPOSED,
+    LOADED,
+    OFFSETS,
+    Stories,
+    asks,
+    assigned,
+    group,
+    later,
+)
+
+
+def owns(member: str, generation: int, *owned: str, instance: str | None = None) -> Row:
+    """The JoinGroup of a cooperative member that keeps partitions."""
+    return "broker-1", facts.MemberRequest(
+        "billing", member, instance, "JoinGroup", generation, ("orders",), ("cooperative-sticky",),
+        6000, 10_000, owned,
+    )  # fmt: skip
+
+
+def commits(generation: int) -> Row:
+    return "broker-1", facts.OffsetCommitted("billing", "orders", 0, 5, generation, "m1", 1)
+
+
+DEPOSED: Row = ("broker-1", facts.BecameFollower("offsets-id", 0, 2, 2, 1))
+
+STORIES: Stories = {  # name: what happened before, how it goes on well, and badly
+    "STABLEREAD another record at an offset": (
+        [*EXPOSED, ("consumer-1", polled((0,), (10,)))],
+        [("consumer-2", polled((0,), (10,)))],
+        [("consumer-2", polled((0,), (99,)))],
+    ),
+    "STABLEREAD above the high watermark": (
+        EXPOSED,
+        [("consumer-1", polled((0,), (10,)))],
+        [("consumer-1", polled((0, 1), (10, 11)))],
+    ),
+    "EXCL two owners in a generation": (
+        [assigned("m1", "orders-0")],
+        [assigned("m2", "orders-1"), assigned("m2", "orders-0", generation=2)],
+        [assigned("m2", "orders-0")],
+    ),
+    "EXCL a coordinator loads a static member's new id, and gives another member what it has": (
+        [asks("JoinGroup", "", -1, instance="a"), assigned("a-1", "orders-0"),
+         group("Stable", 1, "a-2", "b-1", reason="loaded")],
+        [assigned("a-2", "orders-0"), assigned("b-1", "orders-1")],
+        [assigned("a-2", "orders-0"), assigned("b-1", "orders-0")],
+    ),
+    "EXCL a coordinator loads an old id of a static member, which had a new one": (
+        [asks("JoinGroup", "", -1, instance="a"), assigned("a-1", "orders-0"),
+         ("broker-1", facts.GroupAssigned("billing", 1, "a-1", ())), assigned("a-2", "orders-0")],
+        [group("Stable", 1, "a-3", reason="loaded"), assigned("a-3", "orders-0")],
+        [group("Stable", 1, "a-1", reason="loaded"), assigned("a-1", "orders-0")],
+    ),
+    "EXCL a coordinator loads a group without a member, and another one has its partition": (
+        [asks("JoinGroup", "", -1, instance="a"), assigned("a-1", "orders-0")],
+        [group("Stable", 1, "a-2", reason="loaded"), assigned("a-2", "orders-0")],
+        [group("Stable", 1, "b-1", reason="loaded"), assigned("b-1", "orders-0")],
+    ),
+    "OFFSET less than was acknowledged": (
+        [("broker-1", committed(5))],
+        [("broker-1", fetched(5))],
+        [("broker-1", fetched(4))],
+    ),
+    "OFFSET an operator deleted it while the commit waited for replicas": (
+        [("broker-1", tombstone(7))],
+        [("broker-1", committed(5, end=6)), ("broker-1", fetched(-1))],
+        [("broker-1", committed(5, end=8)), ("broker-1", fetched(-1))],
+    ),
+    "OFFSET the next coordinator stores a commit behind the tombstone": (
+        [("broker-1", tombstone(7))],
+        [("broker-1", committed(5, 0, end=6)), ("broker-2", fetched(-1, 1))],
+        [("broker-2", committed(5, 1, end=6)), ("broker-2", fetched(-1, 1))],
+    ),
+    "OFFSET its group had no members for the retention of offsets": (
+        [("broker-1", committed(5)), group("Empty", 1)],
+        [later(60), ("broker-1", fetched(-1))],
+        [later(59), ("broker-1", fetched(-1))],
+    ),
+    "OFFSET its group had no members for that long before one came": (
+        [("broker-1", committed(5)), group("Empty", 1)],
+        [later(60), group("Stable", 2, "m1"), ("broker-1", fetched(-1))],
+        [later(59), group("Stable", 2, "m1"), later(60), ("broker-1", fetched(-1))],
+    ),
+    "OFFSET an offset expires, and does not go back": (
+        [("broker-1", committed(5)), group("Empty", 1), later(60)],
+        [("broker-1", fetched(-1))],
+        [("broker-1", fetched(4))],
+    ),
+    "early-handover a member still owns it": (
+        [OFFSETS, LOADED, owns("m1", 1, "orders-0"), owns("m2", 1, "orders-1"),
+         group("CompletingRebalance", 2, "m1", "m2")],
+        [("broker-1", facts.GroupAssigned("billing", 2, "m1", ()))],
+        [("broker-1", facts.GroupAssigned("billing", 2, "m2", ("orders-0", "orders-1")))],
+    ),
+    "early-handover an older claim does not count": (
+        [OFFSETS, LOADED, owns("m1", 1, "orders-0")],
+        [owns("m2", 2, "orders-1"), group("CompletingRebalance", 3, "m1", "m2"),
+         ("broker-1", facts.GroupAssigned("billing", 3, "m2", ("orders-0",)))],
+        [owns("m2", 1, "orders-1"), group("CompletingRebalance", 3, "m1", "m2"),
+         ("broker-1", facts.GroupAssigned("billing", 3, "m2", ("orders-0",)))],
+    ),
+    "early-handover a coordinator that is elected again heard its members in another history": (
+        [OFFSETS, LOADED, owns("m1", 1, "orders-0"), group("CompletingRebalance", 2, "m1")],
+        [LOADED, ("broker-1", facts.GroupAssigned("billing", 2, "m2", ("orders-0",)))],
+        [("broker-1", facts.GroupAssigned("billing", 2, "m2", ("orders-0",)))],
+    ),
+    "early-handover the generations of a group that was deleted begin anew": (
+        [OFFSETS, LOADED, owns("m1", 1, "orders-0"), group("CompletingRebalance", 2, "m1")],
+        [asks("LeaveGroup"), group("Dead", 2),
+         ("broker-1", facts.GroupAssigned("billing", 2, "m2", ("orders-0",)))],
+        [("broker-1", facts.GroupAssigned("billing", 2, "m2", ("orders-0",)))],
+    ),
+    "early-handover a static member that comes back takes what it had": (
+        [OFFSETS, LOADED, owns("i-1", 1, "orders-0", instance="i"),
+         group("CompletingRebalance", 2, "i-1")],
+        [("broker-1", facts.GroupAssigned("billing", 2, "i-2", ("orders-0",)))],
+        [("broker-1", facts.GroupAssigned("billing", 2, "j-2", ("orders-0",)))],
+    ),
+    "stale-commit the group has gone on": (
+        [OFFSETS, LOADED, commits(2)],
+        [commits(2), commits(3)],
+        [commits(1)],
+    ),
+    "stale-commit the generations of a group that was deleted begin anew": (
+        [OFFSETS, LOADED, commits(2)],
+        [group("Dead", 2), commits(1)],
+        [group("Empty", 2), commits(1)],
+    ),
+    "stale-commit offsets of a transaction are stored when it ends": (
+        [OFFSETS, LOADED, commits(2)],
+        [("processor-1", facts.TransactionOffsets("p-1", 1, "billing", "orders", 0, 5)),
+         commits(1)],
+        [commits(1)],
+    ),
+    "vanished-offset a committed offset is not there": (
+        [OFFSETS, LOADED, ("broker-1", committed(5)), END],
+        [("broker-1", facts.FinalOffset("billing", "orders", 0, 5))],
+        [("broker-2", facts.FinalOffset("billing", "orders", 0, 5))],
+    ),
+    "vanished-offset an operator has deleted it": (
+        [OFFSETS, LOADED, ("broker-1", committed(5))],
+        [("broker-1", facts.OffsetsDeleted("billing", "orders", 0, 0)), END],
+        [("broker-1", facts.OffsetsDeleted("billing", "orders", 1, 0)), END],
+    ),
+    "vanished-offset an operator has deleted it while the commit waited for replicas": (
+        [OFFSETS, LOADED, ("broker-1", tombstone(7))],
+        [("broker-1", committed(5, end=6)), END],
+        [("broker-1", committed(5, end=8)), END],
+    ),
+    "vanished-offset its coordinator has resigned, and nobody leads the partition": (
+        [OFFSETS, LOADED, ("broker-1", committed(5))],
+        [("broker-1", facts.CoordinatorLoaded(0, 2, False)), END],
+        [("broker-2", facts.CoordinatorLoaded(0, 2, False)), END],
+    ),
+    "vanished-offset it has expired": (
+        [OFFSETS, LOADED, ("broker-1", committed(5))],
+        [later(60), END],
+        [later(59), END],
+    ),
+    "stale-coordinator it serves though it follows": (
+        [*ALONE, DEPOSED],
+        [later(1), asks("Heartbeat")],
+        [later(1.1), asks("Heartbeat")],
+    ),
+    "stale-coordinator it leads again": (
+        [*ALONE, DEPOSED],
+        [("broker-1", facts.BecameLeader("offsets-id", 0, 3, 3, 1, 1, (1,))), later(3),
+         asks("Heartbeat")],
+        [later(3), asks("Heartbeat")],
+    ),
+}  # fmt: skip
