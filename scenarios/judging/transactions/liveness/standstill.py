@@ -32,9 +32,9 @@ from kafkasim.scenarios.judging.source import (
 )
 from kafkasim.scenarios.judging.transactions.footing import Footing, Spot
 from kafkasim.scenarios.judging.transactions.known.skipped_markers import SkippedMarkers
+from kafkasim.scenarios.judging.transactions.liveness.shares.leaders import SHARES
 
 _GROUP = re.compile(r"group (\S+) (?:is at|was given records below) \d+ of (?:\d+ in )?(\S+)-(\d+)")
-_SHARES = re.compile(r"share group (\S+) is at (\d+) of \d+ in (\S+)-(\d+)$")
 _OPEN = re.compile(r"(\S+)-(\d+) has an open transaction of producer id (\d+) from offset (\d+) on")
 _NODE = re.compile(r"(\S+) (?:has records that are neither|handles what it was given)")
 
@@ -81,9 +81,9 @@ class Standstill:
             key = (self._topic_id(topic), int(partition))
             position, node = self._positions.get((group, key), (0, ""))
             return self._of_reader(group, key, position) or self._of_node(node)
-        found = _SHARES.match(line)
+        found = SHARES.match(line)
         if found is not None:
-            key = (self._topic_id(found[3]), int(found[4]))
+            key = (self._topic_id(found[4]), int(found[5]))
             return self._of_shares(found[1], key, int(found[2]))
         found = _OPEN.match(line)
         if found is not None:

@@ -42,12 +42,12 @@ from kafkasim.scenarios.judging.invariants.traced import coordinator_partition, 
 from kafkasim.scenarios.judging.source import FactSource, PartitionKey
 from kafkasim.scenarios.judging.transactions.liveness.controllers.lost_answers import LOST_ANSWER
 from kafkasim.scenarios.judging.transactions.liveness.controllers.registrations import Registrations
+from kafkasim.scenarios.judging.transactions.liveness.shares.leaders import SHARES
 
 CLEARED_ELR = "cleared-elr"
 UNCLEAN = "unclean.leader.election.enable"
 
 _GROUP = re.compile(r"group (\S+) is at \d+ of \d+ in (\S+) \(last read by (\S+)\)$")
-_SHARES = re.compile(r"share group (\S+) is at \d+ of \d+ in (\S+)-(\d+)$")
 _CLIENT = re.compile(r"(\S+) (?:has records that are neither|handles what it was given)")
 _PARTITION = re.compile(r"(\S+) (?:has no leader$|has an open transaction of producer id )")
 
@@ -98,11 +98,11 @@ class Leaderless:
         if not self._leaderless:
             return ""
         group, client, partition = _GROUP.match(line), _CLIENT.match(line), _PARTITION.match(line)
-        shares = _SHARES.match(line)
+        shares = SHARES.match(line)
         if partition is not None:
             return self._of(partition[1])
         if shares is not None:
-            return self._of_shares(shares[1], shares[2], int(shares[3]))
+            return self._of_shares(shares[1], shares[4], int(shares[5]))
         if group is not None:
             return self._of(group[2]) or self._of_group(group[1]) or self._of_marker(group[3])
         if client is not None:
