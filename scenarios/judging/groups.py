@@ -172,6 +172,7 @@ class Groups:
             leader=fact.group_leader,
             paused_us=0 if before is None or begins else before.paused_us,
             longest_us=longest_us,
+            begun_us=longest_us if before is None or begins else before.begun_us,
             heard={each: heard.get(each, t) for each in fact.member_ids},
             loaded=fact.reason == "loaded" or (not fresh and before is not None and before.loaded),
             syncs=syncs,
@@ -185,7 +186,7 @@ class Groups:
         """Check that each member that is gone has left, fallen silent, or missed a request."""
         if node in self._drifting:
             return
-        unjoined = before.state == PREPARING and t - before.since_us >= before.longest_us
+        unjoined = before.state == PREPARING and t - before.since_us >= before.begun_us
         for member_id in before.members:
             heard_us = before.heard[member_id]
             silent_us = t - heard_us

@@ -74,6 +74,11 @@ def two_replicas(offset: int, isr: tuple[int, ...] = (1, 2)) -> facts.PartitionC
     return facts.PartitionChanged(offset, T, P, 1, 0, offset, isr, (1, 2), "created", False)
 
 
+def min_isr_set(t: float, value: int, topic: str = "orders") -> Timed:
+    name = "min.insync.replicas"
+    return t, "controller-1", facts.ConfigChanged(9, f"topic:{topic}", name, str(value))
+
+
 def other_partition(pid: int) -> facts.Appended:
     return facts.Appended(T, 1, 0, 0, 1, pid, 0, 0, (11,))
 
@@ -142,6 +147,9 @@ WAITING: list[Timed] = [  # broker-1 and broker-2 hold offset 0, above the high 
 ]  # fmt: skip
 BARRED: list[Timed] = [  # broker-3 joins no ISR
     reported(0, 3, 3, stops=True), (0, "controller-1", registration(3, 3, "fenced", True)),
+]  # fmt: skip
+SHRUNK: list[Timed] = [  # the same; broker-3 is the third replica, and out of the ISR
+    *WAITING[:2], *BARRED, (0, "controller-1", changed(3, (1, 2))), *WAITING[3:],
 ]  # fmt: skip
 PRODUCED: list[Timed] = [
     (0, "broker-1", led(0)),
@@ -314,6 +322,16 @@ STORIES: dict[str, tuple[list[Timed], list[Timed], list[Timed]]] = {
          (5.2, "broker-3", changed(4, (1, 2)))],
         [roles(9), (9, "broker-1", high_watermark(1))],
         [roles(5.3), (9, "broker-1", high_watermark(1))],
+    ),
+    "HWSTALL min.insync.replicas was raised before the leader moved its high watermark": (
+        [*SHRUNK[:4], min_isr_set(0.5, 3), *SHRUNK[4:]],
+        [(9, "broker-1", high_watermark(1))],
+        [min_isr_set(0.7, 1), (9, "broker-1", high_watermark(1))],
+    ),
+    "HWSTALL min.insync.replicas was raised for another topic": (
+        SHRUNK,
+        [min_isr_set(5, 3), (9, "broker-1", high_watermark(1))],
+        [min_isr_set(5, 3, "payments"), (9, "broker-1", high_watermark(1))],
     ),
     "HWSTALL the leader's own change of the ISR": (
         [*BARRED, *WAITING, (5.2, "broker-1", facts.IsrProposed(T, P, 0, 3, "shrink", (3,))),

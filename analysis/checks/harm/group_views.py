@@ -201,7 +201,8 @@ GROUP_STATICS = """
 STEP_MEMBERS = """
     -- The members of steps that lasted for more than a second in a rebalance, or after which some
     -- member is gone, with what they had told when the step began. longest_us is how long the step
-    -- waits for members: the longest rebalance timeout of its members and of whoever joined then.
+    -- may wait for members: the longest rebalance timeout of its members and of whoever joined
+    -- then. A timer is set for begun_longest_us, which later ones do not change (DelayedJoin).
     WITH asked AS (
         SELECT *, explode(member_ids) AS member_id FROM group_steps
         WHERE judged AND (next_what = 'state' AND size(array_except(member_ids, next_ids)) > 0
@@ -209,6 +210,7 @@ STEP_MEMBERS = """
                 AND NOT consumer AND NOT resumed AND lasted > 1000000))
     SELECT * EXCEPT (own), greatest(coalesce(max(rebalance_us) OVER step, 0),
                                     coalesce(own.joined_us, 0)) AS longest_us,
+           coalesce(max(rebalance_us) OVER step, 0) AS begun_longest_us,
            max(instance_id IS NOT NULL) OVER step AS any_static,
            max(classic_session_us) OVER step AS longest_session_us, own.*
     FROM (

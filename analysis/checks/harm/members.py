@@ -50,7 +50,7 @@ GONE = """
             each.instance_id <=> step_members.instance_id AND each.member_id != member_id)
         AND CASE WHEN consumer THEN unrest IS NULL OR unrest < coalesce(rebalance_us, 0)
                  ELSE state != 'PreparingRebalance'
-                     OR next_t_us - begun_us < longest_us END"""
+                     OR next_t_us - begun_us < begun_longest_us END"""
 
 _AWAITED = """
     -- Of those, the members of classic groups from which the coordinator has awaited SyncGroup for

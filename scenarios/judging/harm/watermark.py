@@ -36,6 +36,7 @@ from kafkasim.scenarios.judging.source import PartitionKey
 from kafkasim.scenarios.language.nodes import broker_of, node_of
 
 WAIT = "replica.fetch.wait.max.ms"
+MIN_ISR = "min.insync.replicas"
 SLACK_US = 1_000_000
 
 
@@ -55,6 +56,7 @@ class WatermarkStalls:
         self._pending: dict[tuple[PartitionKey, int], None] = {}  # proposals, with leader epoch
         self._fenced_us: dict[int, int] = {}  # the brokers that are fenced, and since when
         self._config_us = -1  # when a setting changed last
+        self._min_isr: dict[str, list[tuple[int, int]]] = {}  # resource -> when it was set, to what
         self._throttled = False
         trace = cluster.trace
         trace.subscribe(facts.PartitionChanged, self._on_changed)
@@ -110,6 +112,9 @@ class WatermarkStalls:
 
     def _on_config(self, _seq: int, t: int, _node: str, fact: facts.ConfigChanged) -> None:
         self._config_us = t
+        if fact.config == MIN_ISR:
+            value = 1 if fact.value is None else int(fact.value)
+            self._min_isr.setdefault(fact.resource, []).append((t, value))
         self._throttled = self._throttled or "throttled" in fact.config
 
     def _on_failed(self, _seq: int, _t: int, _node: str, fact: facts.ReplicaFailed) -> None:
@@ -164,11 +169,26 @@ class WatermarkStalls:
 
     def _may_move(self, leader: Leader, state: facts.PartitionChanged) -> bool:
         """Return whether Kafka has no reason to hold the high watermark."""
-        created = self.cluster.topics.get(leader.key[0])
-        needed = leader.min_isr or (len(state.replicas) if created is None else created.min_isr)
         return (
             not self._throttled
             and (leader.key, leader.epoch) not in self._pending
             and state.leader_epoch == leader.epoch
-            and len(state.isr) >= needed
+            and len(state.isr) >= self._needed(leader, state)
         )
+
+    def _needed(self, leader: Leader, state: facts.PartitionChanged) -> int:
+        """Return the greatest min.insync.replicas since the high watermark moved.
+
+        It is the one that the leader told then, or the topic's first one, and each that has been
+        in force since.
+        """
+        created = self.cluster.topics.get(leader.key[0])
+        if created is None:
+            return len(state.replicas)
+        values = [leader.min_isr or created.min_isr]
+        own = broker_of(leader.node)
+        for resource in (f"topic:{created.topic}", "broker:", f"broker:{own}"):
+            changes = self._min_isr.get(resource, [])
+            first = bisect_left(changes, (leader.hw_us, 0))
+            values += [value for _, value in changes[max(first - 1, 0) :]]
+        return min(max(values), len(state.replicas))

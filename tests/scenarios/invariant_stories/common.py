@@ -53,12 +53,13 @@ def asks(
     instance: str | None = None,
     protocols: tuple[str, ...] = ("range",),
     session_ms: int = 6000,
+    rebalance_ms: int = 10_000,
     node: str = "broker-1",
 ) -> Row:
-    """A request of a member whose session is 6 s and whose rebalance timeout is 10 s."""
+    """A request of a member; in a JoinGroup it tells its timeouts."""
     topics, times = (), (0, 0)
     if api == "JoinGroup":
-        topics, times = ("orders",), (session_ms, 10_000)
+        topics, times = ("orders",), (session_ms, rebalance_ms)
     else:
         protocols = ()
     return node, facts.MemberRequest(

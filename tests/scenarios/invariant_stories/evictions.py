@@ -84,6 +84,12 @@ STORIES: Stories = {  # name: what happened before, how it goes on well, and bad
         [group("PreparingRebalance", 1, "m1")],
         [group("PreparingRebalance", 1, "m2")],
     ),
+    "needless-eviction who joins later does not lengthen the join phase": (
+        [*ALONE, asks("JoinGroup", "m2", -1), group("PreparingRebalance", 1, "m1", "m2"),
+         later(5), asks("Heartbeat"), asks("JoinGroup", "m3", -1, rebalance_ms=60_000)],
+        [later(5), group("CompletingRebalance", 2, "m2", "m3")],
+        [later(4.9), group("CompletingRebalance", 2, "m2", "m3")],
+    ),
     "needless-eviction no SyncGroup while a generation forms": (
         [*SYNCING[:6], asks("Heartbeat"), asks("Heartbeat", "m2"), later(4),
          asks("Heartbeat"), asks("Heartbeat", "m2"), asks("SyncGroup", "m2"), later(2)],

@@ -63,10 +63,16 @@ _TIMED = f"""
             OR (node = leader.node AND leader_epoch = leader.epoch))
     WHERE what != 'moves' OR t_us - mark.t_us > {SLACK_US}"""
 
+_MINIMA = """
+    -- What min.insync.replicas was set to, and until when.
+    SELECT run, resource, t_us AS set_us, coalesce(int(value), 1) AS minimum,
+           coalesce(lead(t_us) OVER (PARTITION BY run, resource ORDER BY seq), 1L << 62) AS until_us
+    FROM ConfigChanged WHERE config = 'min.insync.replicas'"""
+
 STOOD = f"""
     -- High watermarks that stood still for the wait of a fetch and a second, by the next row that
     -- says anything of them, where Kafka has no reason to hold them.
-    WITH marks AS ({_MARKS}), led AS ({_LED}), timed AS ({_TIMED})
+    WITH marks AS ({_MARKS}), led AS ({_LED}), timed AS ({_TIMED}), minima AS ({_MINIMA})
     SELECT looks.*, wait_us, created.min_isr AS created_isr
     FROM (SELECT run, topic_id, partition, seq, t_us, led.node AS node, led.epoch AS epoch,
                  led.t_us AS led_us, mark.seq AS marked, mark.t_us AS hw_us, mark.hw AS hw,
@@ -100,9 +106,13 @@ STOOD = f"""
     JOIN (SELECT run, node, max(limit_us) AS wait_us FROM TimeLimit
           WHERE config = 'replica.fetch.wait.max.ms' GROUP BY run, node) AS limits
         ON looks.run = limits.run AND looks.node = limits.node
-    LEFT JOIN (SELECT run, topic_id, min(min_isr) AS min_isr FROM TopicCreated
-               GROUP BY run, topic_id) AS created
+    LEFT JOIN (SELECT run, topic_id, any_value(topic) AS topic, min(min_isr) AS min_isr
+               FROM TopicCreated GROUP BY run, topic_id) AS created
         ON looks.run = created.run AND looks.topic_id = created.topic_id
+    LEFT ANTI JOIN minima ON looks.run = minima.run
+        AND resource IN (concat('topic:', topic), 'broker:', replace(looks.node, '-', ':'))
+        AND set_us <= t_us AND until_us >= hw_us
+        AND size(state.isr) < least(minimum, size(state.replicas))
     WHERE t_us - hw_us >= wait_us + {SLACK_US}
         AND size(state.isr)
             >= coalesce(nullif(looks.min_isr, 0), created.min_isr, size(state.replicas))"""

@@ -35,7 +35,8 @@ class Tenure:
     since_us: int  # when the state began
     leader: str = ""
     paused_us: int = 0  # of the host, since then
-    longest_us: int = 0  # the longest rebalance timeout of whom the phase waits for
+    longest_us: int = 0  # the longest rebalance timeout of its members and of whoever joined
+    begun_us: int = 0  # the longest one when the phase began: then its timer was set
     synced: bool = False  # a SyncGroup of this generation has arrived
     loaded: bool = False  # its members are known from the log, with one protocol each
     heard: dict[str, int] = field(default_factory=dict)  # member id -> when its session began anew
