@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from kafkasim.model import facts
 from kafkasim.model.coordinator.hashing import partition_for
 from kafkasim.scenarios.judging.invariants.online import Invariants
 from tests.scenarios.fact_makers import (
+    FakeLog,
     FakeTrace,
     P,
     Row,
     T,
     appended,
+    batch,
     changed,
     committed,
     created,
@@ -21,7 +25,15 @@ from tests.scenarios.fact_makers import (
     led,
     polled,
 )
-from tests.scenarios.invariant_stories.common import ALIVE, EXPOSED, REPLICATED, TWO, assigned
+from tests.scenarios.invariant_stories.common import (
+    ALIVE,
+    EXPOSED,
+    REPLICATED,
+    START,
+    TWO,
+    assigned,
+    later,
+)
 from tests.scenarios.invariant_stories.judged import LIMITS, LOGS, judge
 from tests.scenarios.test_invariants import STORIES
 
@@ -225,3 +237,33 @@ def test_what_a_group_was_promised_is_lost_with_records_of_its_offsets_partition
         trace.record([("controller-1", offsets), *rows])
         found = [(v.invariant, v.expected) for v in invariants.finish() if v.invariant != "ACKED"]
         assert found == [("OFFSET", why), ("EXCL", why)]
+
+
+@pytest.mark.parametrize(
+    ("loses", "seconds", "record", "why"),
+    [(True, 10, 11, LAST), (False, 10, 11, ""), (True, 9.9, 11, ""), (True, 10, 10, "")],
+    ids=["an epoch given twice", "nothing was lost", "the leader knows it", "the same record"],
+)
+def test_a_leader_that_forgot_a_producer_takes_an_epoch_that_was_given_twice(
+    loses: bool, seconds: float, record: int, why: str
+) -> None:
+    state = facts.TransactionState("writer", 5, 0, "Empty", "Empty", (), 60000, 1, "init")
+    key = ("states-id", partition_for("writer", 50))
+    loss = [
+        facts.Appended(*key, 0, 0, 1, -1, -1, -1, ()),
+        facts.HighWatermark(*key, 0, 1, 1, (1,)),
+        facts.LogLoaded(*key, 0, 0, 0, False),
+        facts.BecameLeader(*key, 1, 1, 0, 0, (2,)),
+    ]
+    log = FakeLog([batch(0, [10], pid=5, seq=0), batch(1, [record], pid=5, seq=0)])
+    trace = FakeTrace()
+    limits = replace(LIMITS, producer_us=10_000_000)
+    invariants = Invariants(trace, lambda *_: log, lambda *_: LAST, lambda _: False, limits)
+    trace.record([
+        *START, ("controller-1", facts.TopicCreated(2, key[0], "__transaction_state", 50, 3, 1)),
+        ("broker-1", state), ("broker-1", appended(0, (10,), pid=5, seq=0)),
+        *[("broker-2", fact) for fact in loss if loses], later(seconds),
+        ("broker-1", appended(1, (record,), pid=5, seq=0)),
+    ])  # fmt: skip
+    found = [(v.invariant, v.expected) for v in invariants.finish() if v.invariant == "NODUP"]
+    assert found == [("NODUP", why)]

@@ -10,6 +10,7 @@ from typing import Any
 
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.invariants.cleaned.latest import Cleanings
+from kafkasim.scenarios.judging.invariants.reused_epochs import ReusedEpochs
 from kafkasim.scenarios.judging.invariants.traced import (
     TracedBatch,
     TracedCluster,
@@ -48,12 +49,15 @@ def _read(log: Any, offset: int, end: int) -> list[Any]:
 class Logs:
     """Follows appends, truncations, high watermarks and elections."""
 
-    def __init__(self, cluster: TracedCluster) -> None:
+    def __init__(self, cluster: TracedCluster, producer_us: int) -> None:
+        """``producer_us`` is producer.id.expiration.ms."""
         self.cluster = cluster
+        self._epochs = ReusedEpochs(cluster, producer_us)
         self._partition = cluster.partition
         self._partitions = cluster.partitions
         self._view = cluster.view
-        self._sequences: dict[tuple[str, int, int, int, int], tuple[int, int]] = {}
+        self._sequences: dict[tuple[str, int, int, int, int], tuple[int, int, int, int]] = {}
+        """Partition, producer id, epoch, sequence -> offset, leader epoch, first record id, row"""
         self._hw: dict[tuple[PartitionKey, int, str], int] = {}
         self._least_min_isr: dict[str, int] = {}  # config resource -> the least it was set to
         self._deleted_names: dict[str, None] = {}
@@ -252,18 +256,22 @@ class Logs:
     ) -> None:
         key = (*state.key, fact.producer_id, fact.producer_epoch, fact.base_sequence)
         earlier = self._sequences.get(key)
-        self._sequences[key] = (fact.base_offset, fact.leader_epoch)
+        first = fact.record_ids[0] if fact.record_ids else -1
+        self._sequences[key] = (fact.base_offset, fact.leader_epoch, first, seq)
         if earlier is None or earlier[0] == fact.base_offset:
             return
         log = self._log(state.replica(node), node, fact)
+        reused = earlier[2] != first
         for batch in log.read(earlier[0], 1, earlier[0] + 1 + fact.next_offset - fact.base_offset):
-            if (batch.base_offset, batch.leader_epoch) == earlier and (
+            if (batch.base_offset, batch.leader_epoch) == earlier[:2] and (
                 batch.producer_id == fact.producer_id and batch.base_sequence == fact.base_sequence
             ):
                 self.cluster.violated(
                     "NODUP", seq, t, state.key,
                     f"producer {fact.producer_id} epoch {fact.producer_epoch} sequence"
                     f" {fact.base_sequence} is at offsets {earlier[0]} and {fact.base_offset}",
+                    self._epochs.excuse(state.key, fact.producer_id, earlier[3], t) if reused
+                    else "",
                 )  # fmt: skip
 
     def _on_high_watermark(self, seq: int, t: int, node: str, fact: facts.HighWatermark) -> None:

@@ -61,7 +61,7 @@ class Invariants:
         self._forgotten: dict[tuple[str, PartitionKey], int] = {}
         """By node and partition: where its log ended when it was truncated and knew nobody"""
         self._loaded: dict[tuple[str, PartitionKey], int] = {}  # up to where it was loaded
-        self._logs = Logs(self.cluster)
+        self._logs = Logs(self.cluster, limits.producer_us)
         Cleanings(self.cluster)
         self._metadata = Metadata(self.cluster)
         ReadReplicas(self.cluster)
