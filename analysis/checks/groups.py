@@ -161,9 +161,26 @@ _LOST_SESSIONS = """
           WINDOW told AS (PARTITION BY run, group, member_id ORDER BY seq))
     WHERE what = 'connected' AND before = 'done'"""
 
+_LATE_RELEASES = """
+    -- Deletions that were a consumer's last act before it had another session: they wait for it.
+    SELECT acts.run, group, topic, partition, drops.seq, acts.node, member_id, 'released' AS event
+    FROM (SELECT *, coalesce(lead(seq) OVER (PARTITION BY run, group, member_id ORDER BY seq),
+                             1L << 62) AS until
+          FROM (SELECT run, node, group, member_id, seq, event, topic, partition
+                FROM PartitionOwner
+                UNION ALL
+                SELECT run, node, group, member_id, seq, 'attempt', NULL, NULL
+                FROM RebalanceAttempt)) AS acts
+    JOIN drops ON acts.run = drops.run AND acts.node = drops.node AND what = 'connected'
+        AND drops.seq > acts.seq AND drops.seq < until
+    LEFT ANTI JOIN drops AS stops ON acts.run = stops.run AND acts.node = stops.node
+        AND stops.what = 'stopped' AND stops.seq > acts.seq AND stops.seq < drops.seq
+    WHERE event = 'released'"""
+
 OWNERS = offending(
     # A group of old consumers, in ZooKeeper. A partition has one owner: the consumer whose claim
-    # was confirmed last, until it sends the release, its session ends or its process does. A claim
+    # was confirmed last, until it sends the release, its session ends or its process does, or
+    # another one's release, which has waited for a session, takes it. A claim
     # that is told after its session has ended is void. A consumer gets no record of what it has
     # released, and does not release what it held in a session that has ended
     # (judging/invariants/owners.py).
@@ -176,7 +193,9 @@ OWNERS = offending(
     claims AS (
         SELECT run, group, topic, partition, seq, node, member_id, event,
                format_string('%s-%d', topic, partition) AS tp
-        FROM PartitionOwner WHERE event IN ('claimed', 'released')),
+        FROM (SELECT run, group, topic, partition, seq, node, member_id, event FROM PartitionOwner
+              WHERE event IN ('claimed', 'released')
+              UNION ALL {_LATE_RELEASES})),
     standing AS (  -- without claims that were told after their session had ended
         SELECT *, lag(struct(seq, node, member_id, event)) OVER (
                       PARTITION BY run, group, topic, partition ORDER BY seq) AS other

@@ -173,6 +173,7 @@ class Groups:
             paused_us=0 if before is None or begins else before.paused_us,
             longest_us=longest_us,
             begun_us=longest_us if before is None or begins else before.begun_us,
+            synced=not fresh and before is not None and before.synced,
             heard={each: heard.get(each, t) for each in fact.member_ids},
             loaded=fact.reason == "loaded" or (not fresh and before is not None and before.loaded),
             syncs=syncs,

@@ -70,6 +70,17 @@ OWNERS: dict[str, tuple[Story, str]] = {
         [session("c1", 5), ended("c1", 5, "expiring"), *C1_OWNS, owner("c2", "claimed")],
         BOTH_OWN),
     "owners: a claim after a crash": ([*C1_OWNS, crashed("c1"), owner("c2", "claimed")], ""),
+    "owners: a release that waits for a session deletes the next owner's znode": (
+        [*C1_OWNS, stopped_reading("c1"), owner("c1", "released"), ended("c1", 1),
+         owner("c2", "claimed"), session("c1", 2), owner("c1", "claimed")], ""),
+    "owners: a release that was answered deletes nothing more": (
+        [*C1_OWNS, stopped_reading("c1"), owner("c1", "released"), owner("c1", "claimed", 1),
+         ended("c1", 1), owner("c2", "claimed"), session("c1", 2), owner("c1", "claimed")],
+        "group g: id-c2 and id-c1 both own t-0"),
+    "owners: a release of a process that has ended deletes nothing more": (
+        [*C1_OWNS, stopped_reading("c1"), owner("c1", "released"), crashed("c1"),
+         owner("c2", "claimed"), session("c1", 2), owner("c3", "claimed")],
+        "group g: id-c2 and id-c3 both own t-0"),
     "owners: a claim in a new session": (
         [*C1_OWNS, session("c1", 2), owner("c2", "claimed")], ""),
     # Nothing fences a zombie.

@@ -99,8 +99,11 @@ GROUP_STEPS = """
     -- over to is judged, unless the coordinator loaded it or took back what it had not stored:
     -- then it goes on as if that had never been: the epoch_from that it came to then is resumed.
     -- resumed: an upgrade of this generation could not be appended (judging/groups.py:Groups).
+    -- has_synced: a SyncGroup of this generation has come, in this step or one before.
     SELECT *, next_t_us - begun_us - (next_paused - begun_paused) AS lasted,
            coalesce(next_reason, '') NOT IN ('loaded', 'reverted') AS judged,
+           max(array_contains(synced, generation)) OVER (
+               PARTITION BY run, node, group, tenure, generation ORDER BY seq) AS has_synced,
            min(IF(settled, NULL, t_us)) OVER stretch AS unrest_us,
            min(IF(settled, NULL, paused)) OVER stretch AS unrest_paused
     FROM (

@@ -34,7 +34,7 @@ _BEGUN = """
         AND size(left_ids) = 0
         AND NOT exists(joins, each -> exists(member_ids, known -> known != each.member_id
             AND coalesce(array_contains(ids, concat(each.instance_id, ' ', known)), false)))
-        AND NOT (state = 'CompletingRebalance' AND array_contains(synced, generation))"""
+        AND NOT (state = 'CompletingRebalance' AND has_synced)"""
 
 _JOINED = """
     -- What each JoinGroup tells, and how it differs from the last one of its member. A sticky

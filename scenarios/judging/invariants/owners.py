@@ -12,6 +12,10 @@ A consumer whose session has ended does not know it at once and goes on for a wh
 promise: no fencing is promised. A claim is told when its answer arrives and a release when it is
 sent. A claim that is told after its session has ended is void: the znode went with the session, and
 the answer had waited for a consumer that was paused (ZooKeeper: DataTree.killSession).
+
+A deletion waits for the connection, also for that of the next session (ZkClient.retryUntilConnected
+in ZkUtils.deletePath), and names no owner. So one that was sent before the session ended may remove
+the znode of the next owner, who does not hear of it: that one holds the partition no more.
 """
 
 from __future__ import annotations
@@ -33,6 +37,7 @@ class Owners:
         self._holds: dict[Member, dict[str, None]] = {}  # since its last rebalance ended
         self._lost: dict[Member, dict[str, None]] = {}  # held when its session ended
         self._released: dict[Member, dict[str, None]] = {}
+        self._deleting: dict[Member, str] = {}  # whose last act was to send this deletion
         self._session: dict[str, int] = {}  # host -> its session, as it knows it
         self._ending: dict[str, None] = {}  # hosts whose session the ensemble is ending
         self._over: dict[str, int] = {}  # host -> its last session that the ensemble has ended
@@ -53,6 +58,7 @@ class Owners:
         member, name = (fact.group, fact.member_id), f"{fact.topic}-{fact.partition}"
         self._node[member] = node
         place = (fact.group, name)
+        self._deleting.pop(member, None)
         if fact.event == "claimed":
             if node not in self._over or self._over[node] != self._session.get(node):
                 known = self._owner.get(place, fact.member_id)
@@ -68,6 +74,7 @@ class Owners:
                     f"{fact.member_id} releases {name}, which it held in a session that has ended",
                 )  # fmt: skip
             self._owner.pop(place, None)
+            self._deleting[member] = name
             self._released.setdefault(member, {})[name] = None
 
     def _is_ending(self, group: str, consumer: str) -> bool:
@@ -82,6 +89,7 @@ class Owners:
         trace.subscribe(facts.HostStopped, self._on_stopped)
 
     def _on_attempt(self, _seq: int, _t: int, _n: str, fact: facts.RebalanceAttempt) -> None:
+        self._deleting.pop((fact.group, fact.member_id), None)
         if fact.outcome == "done":
             own = [
                 name
@@ -117,6 +125,8 @@ class Owners:
                 held = self._holds.pop(member, {})
                 self._lost.setdefault(member, {}).update(held)
                 self._drop(member)
+                if member in self._deleting:
+                    self._owner.pop((member[0], self._deleting[member]), None)
         self._session[node] = fact.session_id
 
     def _on_session(self, _s: int, _t: int, _node: str, fact: facts.ZooKeeperSession) -> None:
@@ -132,7 +142,7 @@ class Owners:
     def _on_stopped(self, _seq: int, _t: int, node: str, _fact: facts.HostStopped) -> None:
         for member in self._members_of(node):
             self._drop(member)
-            for known in (self._holds, self._lost, self._released, self._node):
+            for known in (self._holds, self._lost, self._released, self._deleting, self._node):
                 known.pop(member, None)
         self._session.pop(node, None)
         self._ending.pop(node, None)

@@ -91,3 +91,8 @@ def later(seconds: float) -> Row:
 
 TWO: list[Row] = [*EXPOSED, ("broker-1", appended(1, (11,))), ("broker-1", high_watermark(2))]
 Stories = dict[str, tuple[list[Row], list[Row], list[Row]]]
+
+
+def reverted(error: str = "REQUEST_TIMED_OUT", instance: str = "x") -> Row:
+    """The member x-2 has its old id again."""
+    return "broker-1", facts.MemberIdReverted("billing", "x-1", instance, "x-2", error)

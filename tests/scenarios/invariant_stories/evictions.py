@@ -12,6 +12,7 @@ from tests.scenarios.invariant_stories.common import (
     asks,
     group,
     later,
+    reverted,
 )
 
 SYNCING: list[Row] = [  # m2 has not sent SyncGroup, and sends heartbeats
@@ -34,11 +35,6 @@ UPDATED: Row = asks("JoinGroup", "", -1, instance="x", session_ms=12_000)
 DEPLOYED: list[Row] = [  # the process of x-1 has another session timeout than before
     *STATIC, UPDATED, WRITTEN, group("Stable", 1, "m1", "x-2"),
 ]  # fmt: skip
-
-
-def reverted(error: str = "REQUEST_TIMED_OUT", instance: str = "x") -> Row:
-    """The member x-2 has its old id again."""
-    return "broker-1", facts.MemberIdReverted("billing", "x-1", instance, "x-2", error)
 
 
 FORMER: list[Row] = [reverted(), group("PreparingRebalance", 1, "m1", "x-1")]

@@ -13,7 +13,9 @@ from tests.scenarios.invariant_stories.common import (
     asks,
     group,
     later,
+    reverted,
 )
+from tests.scenarios.invariant_stories.evictions import RESTARTED, STATIC
 
 PAIR: list[Row] = [  # m1 leads, and m2 has taken the assignment of the first generation
     OFFSETS, LOADED, asks("JoinGroup", generation=-1), asks("JoinGroup", "m2", -1),
@@ -38,6 +40,11 @@ DELETED_BY_ONE: list[Row] = [
     group("Stable", 1, "m1", "m2", reason="loaded", node="broker-2"),
 ]  # fmt: skip
 """A deposed coordinator, which can store nothing, deletes the group; the next one loads it."""
+
+REFUSED: list[Row] = [  # neither the new id nor the assignment could be appended
+    reverted("NOT_ENOUGH_REPLICAS"), group("CompletingRebalance", 2, "m1", "x-1"),
+    group("PreparingRebalance", 2, "m1", "x-1"),
+]  # fmt: skip
 
 STORIES: Stories = {  # name: what happened before, how it goes on well, and badly
     "needless-rebalance a follower asks for the answer that it has missed": (
@@ -129,6 +136,11 @@ STORIES: Stories = {  # name: what happened before, how it goes on well, and bad
         [later(60), *ALONE, asks("JoinGroup"), group("PreparingRebalance", 1, "m1")],
         [("broker-3", facts.ControlRequest("UpdateMetadata", 2, 1, "NONE")),
          later(60), *ALONE, asks("JoinGroup"), group("PreparingRebalance", 1, "m1")],
+    ),
+    "needless-rebalance an assignment is not stored, after a member id was not either": (
+        [*STATIC, RESTARTED, group("PreparingRebalance", 1, "m1", "x-2"),
+         group("CompletingRebalance", 2, "m1", "x-2")],
+        [asks("SyncGroup", generation=2), *REFUSED], [asks("SyncGroup", generation=1), *REFUSED],
     ),
     "needless-rebalance nobody asked for it": (
         ALONE,
