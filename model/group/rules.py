@@ -242,6 +242,14 @@ class GroupRules:
         """Return the server-side assignor of a name (group.consumer.assignors)."""
         return ASSIGNORS[name]
 
+    def counts_racks(self) -> bool:
+        """Return whether a group's epoch rises when replicas of its topics move to other racks.
+
+        The racks are part of its metadata of the topics in 3.9 (TopicMetadata.partitionRacks) and,
+        as part of their hash, since 4.1 (Utils.computeTopicHash). 4.0 left them out.
+        """
+        return False
+
     def describes_empty_group_id(self) -> bool:
         """Return whether ConsumerGroupDescribe can refuse a group without a name.
 

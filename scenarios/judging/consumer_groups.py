@@ -5,7 +5,8 @@ What holds instead, in the committed view of the coordinator:
 
     EXCL                 a partition has one owner at a time, whatever the member epochs
     needless-rebalance   the group epoch rises, and nobody joined, left or subscribed otherwise,
-                         and no topic of the group has changed since it took its last epoch. That
+                         and no topic of the group has changed since it took its last epoch: it was
+                         created, grown or deleted, or its replicas are in other racks. That
                          epoch may be another coordinator's: the log holds it with what the topics
                          were then, and whoever loads it looks them up anew (GroupMetadataManager
                          .consumerGroupHeartbeat, ModernGroup.hasMetadataExpired)

@@ -205,6 +205,10 @@ class Group39(GroupRules):
         """Return whether KIP-848 is on (KafkaConfig.isNewGroupCoordinatorEnabled)."""
         return new_coordinator and "consumer" in protocols
 
+    def counts_racks(self) -> bool:
+        """Return True: in the preview of KIP-848."""
+        return True
+
 
 class Group28(Group39):
     """The group coordinators of 2.8."""
@@ -220,6 +224,10 @@ class Group41(GroupRules):
     def assignor(self, name: str) -> Assignor:
         """Return the assignor of a name; uniform spares partitions that 4.0 moves."""
         return uniform_assign_4_1 if name == "uniform" else super().assignor(name)
+
+    def counts_racks(self) -> bool:
+        """Return True: the hash of a topic is over them (Utils.computeTopicHash)."""
+        return True
 
     def describes_empty_group_id(self) -> bool:
         """Return True: the answer names the group as the request does."""

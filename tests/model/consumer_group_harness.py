@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from kafkasim.model.controller.common.image import MetadataImage, PartitionRegistration, TopicImage
+from kafkasim.model.controller.common.image import (
+    BrokerImage,
+    MetadataImage,
+    PartitionRegistration,
+    TopicImage,
+)
 from kafkasim.model.coordinator.log import MemoryCoordinatorLog
 from kafkasim.model.effects import Request
 from kafkasim.model.group.modern.state.consumer_group import ConsumerGroup
@@ -36,6 +42,17 @@ class ConsumerBench(Bench):
         image.topic_names[name] = topic.topic_id
         topic.partitions.update(dict.fromkeys(range(partitions), ANYWHERE))
         self.group.on_topics_changed((name,), image.offset if created else None)
+
+    def move_replicas(self, name: str, *replicas: int) -> None:
+        """Let the replicas of a topic's first partition be others."""
+        self.image.offset += 1
+        topic = self.image.topics[f"id-{name}"]
+        topic.partitions[0] = replace(ANYWHERE, replicas=replicas)
+        self.group.on_topics_changed((name,), None)
+
+    def set_rack(self, broker: int, rack: str | None) -> None:
+        """Register a broker."""
+        self.image.brokers[broker] = BrokerImage(broker, 1, "", "", rack, False, False)
 
     def delete_topic(self, name: str) -> None:
         self.image.offset += 1

@@ -15,6 +15,7 @@ from kafkasim.model.messages import (
     ConsumerGroupHeartbeatResponse,
 )
 from kafkasim.model.records import TopicPartition
+from kafkasim.scenarios.variants.releases import Group41
 from tests.model.consumer_group_harness import (
     GROUP,
     ConsumerBench,
@@ -423,3 +424,32 @@ def test_the_rule_of_epochs_can_be_overridden() -> None:
     bench.get(joining("a"))
     tp = TopicPartition("orders", 0)
     assert bench.get(commit(5, "a", 7, tp)).results == ((tp, Errors.NONE),)
+
+
+@pytest.mark.parametrize(
+    ("rules", "epochs"), [(GroupRules(), [1, 1, 1, 1]), (Group41(), [1, 2, 2, 3])]
+)
+def test_replicas_in_other_racks_raise_the_epoch_since_4_1(
+    rules: GroupRules, epochs: list[int]
+) -> None:
+    """Utils.computeTopicHash: a sorted list for each partition, of registered brokers only."""
+    bench = ConsumerBench(rules=rules).elect()
+    for broker, rack in ((1, "rack-a"), (2, "rack-b"), (3, "rack-b"), (4, None)):
+        bench.set_rack(broker, rack)
+    seen = [bench.get(joining("a")).member_epoch]
+    for replicas in ((1, 2), (3, 4, 1), (2, 3, 1)):
+        bench.move_replicas("orders", *replicas)
+        seen.append(bench.get(beat("a", seen[-1])).member_epoch)
+    assert seen == epochs
+
+
+def test_racks_are_compared_when_a_member_leaves() -> None:
+    bench = ConsumerBench(rules=Group41()).elect()
+    bench.set_rack(1, "rack-a")
+    bench.converge("a", "b")
+    before = bench.consumer_group().metadata
+    bench.set_rack(1, "rack-b")
+    bench.get(leaving("b"))
+    bench.settle()
+    assert before["orders"].racks == (("rack-a",),) * 3
+    assert bench.consumer_group().metadata["orders"].racks == (("rack-b",),) * 3

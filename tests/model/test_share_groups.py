@@ -445,3 +445,13 @@ def test_deleted_topics_are_forgotten(bench: ShareGroupBench) -> None:
     assert bench.share_group().initialized() == {"id-more": (0,)}
     answer = bench.get(beats("a", 2))
     assert (answer.member_epoch, answer.assignment) == (3, (("id-more", (0,)),))
+
+
+def test_replicas_in_another_rack_raise_the_epoch(bench: ShareGroupBench) -> None:
+    for broker in (1, 2):
+        bench.set_rack(broker, f"rack-{broker}")
+    epoch = bench.join("a").member_epoch
+    bench.move_replicas("orders", 2)
+    moved = bench.get(beats("a", epoch)).member_epoch
+    bench.move_replicas("orders", 2, 3)
+    assert (moved, bench.get(beats("a", moved)).member_epoch) == (epoch + 1, epoch + 1)

@@ -56,7 +56,23 @@ def later(seconds: float) -> Row:
     return "world", seconds
 
 
+def registered(broker: int, rack: str, change: str = "registered") -> Row:
+    return "controller-1", facts.BrokerRegistration(broker, broker, 5, change, False, False, rack)
+
+
+def placed(offset: int, *replicas: int) -> Row:
+    """A partition of orders has these replicas."""
+    return "controller-1", facts.PartitionChanged(
+        offset, T, 0, 1, 0, offset, (1,), replicas, "reassignment", False
+    )
+
+
 GROWN: Row = ("controller-1", facts.TopicCreated(9, T, "orders", 4, 3, 1))
+IN_RACKS: list[Row] = [
+    registered(1, "rack-a"), registered(2, "rack-b"), registered(3, "rack-c"),
+    registered(4, "rack-b"), GROWN, placed(4, 1, 2),
+]  # fmt: skip
+"""Four brokers in three racks; orders has replicas in two of them."""
 ALONE: list[Row] = [
     OFFSETS, LOADED, beats("m1", 0, ("orders",)), group("Stable", 1, "m1"),
     owns("m1", 1, "orders-0", "orders-1"),
@@ -247,6 +263,21 @@ STORIES: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
         [*ALONE, later(31), GROWN, later(31), group("Stable", 2, "m1")],
         [group("Stable", 1, "m1", reason="reverted"), group("Stable", 2, "m1")],
         [later(31), group("Stable", 3, "m1")],
+    ),
+    "needless-rebalance replicas of a topic have moved to another rack": (
+        [*IN_RACKS, later(31), *ALONE, later(60)],
+        [placed(5, 1, 3), group("Stable", 2, "m1")],
+        [placed(5, 1, 4), group("Stable", 2, "m1")],
+    ),
+    "needless-rebalance a broker of a topic has come in another rack": (
+        [*IN_RACKS, later(31), *ALONE, later(60)],
+        [registered(2, "rack-c"), group("Stable", 2, "m1")],
+        [registered(2, "rack-b"), group("Stable", 2, "m1")],
+    ),
+    "needless-rebalance a broker with a replica was unregistered": (
+        [*IN_RACKS, later(31), *ALONE, later(60)],
+        [registered(2, "rack-b", "unregistered"), group("Stable", 2, "m1")],
+        [registered(3, "rack-c", "unregistered"), group("Stable", 2, "m1")],
     ),
     "needless-rebalance an expression is resolved by the next coordinator": (
         [*RESOLVED[:-1], later(31)],

@@ -17,6 +17,42 @@ _CHANGED_TOPICS = """
     JOIN TopicCreated AS created ON grown.run = created.run AND grown.topic_id = created.topic_id
         AND grown.partition >= created.partitions"""
 
+_RACKS = """
+    -- The rack of each broker that has one, from each change of it on: none while it is not
+    -- registered.
+    SELECT run, broker, seq, t_us, now AS rack
+    FROM (SELECT *, lag(now) OVER (PARTITION BY run, broker ORDER BY seq) AS before
+          FROM (SELECT *, IF(change = 'unregistered', NULL, rack) AS now FROM BrokerRegistration))
+    WHERE NOT (now <=> before)"""
+
+_MOVED = """
+    -- Partitions whose replicas have changed, and the rack that each broker of theirs had then.
+    SELECT moved.*, racks.broker, max_by(racks.rack, racks.seq) AS rack
+    FROM (SELECT run, topic_id, seq, t_us, replicas, lag(replicas) OVER (
+              PARTITION BY run, topic_id, partition ORDER BY seq) AS before
+          FROM PartitionChanged) AS moved
+    JOIN racks ON moved.run = racks.run AND racks.seq < moved.seq
+        AND array_contains(array_union(replicas, before), racks.broker)
+    WHERE replicas != before
+    GROUP BY ALL"""
+
+_IN_OTHER_RACKS = """
+    -- Topics whose replicas are in other racks than before: they have moved, or a broker that had
+    -- one of them has come, gone, or come back in another rack.
+    SELECT changed.run, created.topic, changed.seq, changed.t_us
+    FROM (SELECT run, topic_id, seq, t_us
+          FROM (SELECT run, topic_id, seq, t_us, replicas, before,
+                       map_from_entries(collect_list(struct(broker, rack))) AS places
+                FROM moved GROUP BY run, topic_id, seq, t_us, replicas, before)
+          WHERE array_sort(array_compact(transform(replicas, each -> places[each])))
+              != array_sort(array_compact(transform(before, each -> places[each])))
+          UNION ALL
+          SELECT DISTINCT racks.run, topic_id, racks.seq, racks.t_us
+          FROM racks JOIN PartitionChanged AS held ON racks.run = held.run
+              AND held.seq < racks.seq AND array_contains(replicas, racks.broker)) AS changed
+    JOIN TopicCreated AS created
+        ON changed.run = created.run AND changed.topic_id = created.topic_id"""
+
 _BEGUN = """
     -- Rebalances of classic groups that were stable, or completing one, in which no member is new,
     -- gone, or has come back, and the assignment that failed had not been asked for. rejoined is
@@ -208,7 +244,8 @@ _RISEN = """
     LEFT ANTI JOIN (
         SELECT changed.run, wanted.group, changed.seq, changed.t_us
         FROM (SELECT DISTINCT run, group, explode(topics) AS topic FROM members_told) AS wanted
-        JOIN changed_topics AS changed ON wanted.run = changed.run
+        JOIN (SELECT run, topic, seq, t_us FROM changed_topics
+              UNION ALL SELECT * FROM in_other_racks) AS changed ON wanted.run = changed.run
             AND (wanted.topic = changed.topic OR (wanted.topic LIKE '/%' AND changed.topic RLIKE
                  concat('^(?:', substring(wanted.topic, 2, length(wanted.topic) - 2), ')$'))))
         AS changes ON steps.run = changes.run AND steps.group = changes.group
@@ -221,7 +258,8 @@ NEEDLESS_REBALANCE = offending(
     f"""
     WITH begun AS ({_BEGUN}), joined AS ({_JOINED}), rejoins AS ({_REJOINED}), told AS ({_TOLD}),
     stories AS ({_STORIES}), blank_brokers AS ({_BLANK_BROKERS}),
-    changed_topics AS ({_CHANGED_TOPICS}), taken AS ({_TAKEN})
+    changed_topics AS ({_CHANGED_TOPICS}), racks AS ({_RACKS}), moved AS ({_MOVED}),
+    in_other_racks AS ({_IN_OTHER_RACKS}), taken AS ({_TAKEN})
     SELECT run, CAST(NULL AS STRING) AS topic_id, CAST(NULL AS BIGINT) AS partition,
            next_seq AS seq, group,
            format_string('group %s leaves %s of generation %d at %s, and no member, subscription or'

@@ -40,6 +40,7 @@ from kafkasim.model.group.modern.state.consumer_group import ConsumerGroup
 from kafkasim.model.group.modern.state.member import ConsumerGroupMember, MemberState
 from kafkasim.model.group.modern.state.subscriptions import regex_counts, subscribed_topics
 from kafkasim.model.group.modern.state.topics import describe
+from kafkasim.model.group.rules import GroupRules
 from kafkasim.model.group.shard import GroupShard
 from kafkasim.model.messages import LEAVE_GROUP_STATIC_MEMBER_EPOCH
 
@@ -54,6 +55,7 @@ class Departures:
         self,
         runtime: CoordinatorRuntime,
         config: BrokerConfig,
+        rules: GroupRules,
         writer: ConsumerGroupWriter,
         classic: ClassicRebalance,
     ) -> None:
@@ -61,6 +63,7 @@ class Departures:
         self.runtime = runtime
         self.writer = writer
         self._config = config
+        self._with_racks = rules.counts_racks()
         self._classic = classic
         self._session_us = config.group_consumer_session_timeout_ms * 1000
 
@@ -98,7 +101,8 @@ class Departures:
         unused = [regex for regex in regex_counts(group.members) if regex not in left]
         entries += [regex_entry(group_id, regex, None) for regex in unused]
         regexes = {key: found for key, found in group.regexes.items() if key not in unused}
-        metadata = describe(self.writer.image, subscribed_topics(others, regexes))
+        names = subscribed_topics(others, regexes)
+        metadata = describe(self.writer.image, names, self._with_racks)
         if metadata != group.metadata:
             entries.append(metadata_entry(group_id, metadata))
         entries.append(epoch_entry(group_id, group.group_epoch + 1))

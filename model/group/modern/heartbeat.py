@@ -86,8 +86,8 @@ class ConsumerGroupHeartbeats:
         self.trace = trace
         self.default_assignor = config.group_consumer_assignors[0]
         self.writer = ConsumerGroupWriter(runtime, image, self.default_assignor)
-        self.departures = Departures(runtime, config, self.writer, classic)
-        self.regexes = RegularExpressions(runtime, image, self.writer)
+        self.departures = Departures(runtime, config, rules, self.writer, classic)
+        self.regexes = RegularExpressions(runtime, rules, image, self.writer)
         self.steps = MemberSteps(rules, image, self.departures, self.regexes, self.default_assignor)
         self._upgrades = Upgrades(config, rules, image, classic, self.departures)
         self._supported = (

@@ -35,6 +35,7 @@ from kafkasim.model.group.modern.state.subscriptions import (
     subscribed_topics,
 )
 from kafkasim.model.group.modern.state.topics import TopicsImage, describe
+from kafkasim.model.group.rules import GroupRules
 from kafkasim.model.group.shard import GroupShard
 
 BATCH_REFRESH_INTERVAL_MS = 10_000
@@ -58,9 +59,14 @@ class RegularExpressions:
     """Resolves the regular expressions of consumer groups."""
 
     def __init__(
-        self, runtime: CoordinatorRuntime, image: TopicsImage, writer: ConsumerGroupWriter
+        self,
+        runtime: CoordinatorRuntime,
+        rules: GroupRules,
+        image: TopicsImage,
+        writer: ConsumerGroupWriter,
     ) -> None:
         self.runtime = runtime
+        self.rules = rules
         self.image = image
         self.writer = writer
         self.created_at = -1  # the metadata offset at which topics were last created
@@ -156,7 +162,7 @@ class RegularExpressions:
             for regex, resolved in found.items()
         )
         names = subscribed_topics(group.members, {**known, **found})
-        metadata = describe(self.image, names)
+        metadata = describe(self.image, names, self.rules.counts_racks())
         if metadata != group.metadata:
             bump = True
             entries.append(metadata_entry(group_id, metadata))

@@ -118,7 +118,7 @@ class MemberSteps:
             return group.group_epoch, group.metadata
         regexes = self.regexes.after(group, member, updated)
         names = subscribed_topics(group.with_member(updated), regexes)
-        metadata = describe(self.image, names)
+        metadata = describe(self.image, names, self.rules.counts_racks())
         if metadata != group.metadata:
             bump = True
             entries.append(metadata_entry(group.group_id, metadata))

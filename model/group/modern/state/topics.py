@@ -17,6 +17,21 @@ class TopicMetadata:
 
     topic_id: str
     partitions: int
+    racks: tuple[tuple[str, ...], ...] = ()  # of the replicas, rising, by partition; (): unknown
+
+
+class Partition(Protocol):
+    """A partition of the metadata image."""
+
+    @property
+    def replicas(self) -> tuple[int, ...]: ...
+
+
+class Broker(Protocol):
+    """A registered broker of the metadata image."""
+
+    @property
+    def rack(self) -> str | None: ...
 
 
 class Topic(Protocol):
@@ -27,7 +42,7 @@ class Topic(Protocol):
     @property
     def topic_id(self) -> str: ...
     @property
-    def partitions(self) -> Mapping[int, object]: ...
+    def partitions(self) -> Mapping[int, Partition]: ...
 
 
 class TopicsImage(Protocol):
@@ -41,6 +56,8 @@ class TopicsImage(Protocol):
     def share_version(self) -> int: ...
     @property
     def group_configs(self) -> Mapping[str, Mapping[str, str]]: ...
+    @property
+    def brokers(self) -> Mapping[int, Broker]: ...
     @property
     def topics(self) -> Mapping[str, Topic]: ...
     @property
@@ -57,14 +74,31 @@ def group_version(image: TopicsImage) -> int:
     return int(image.features.get("metadata.version", 0) >= METADATA_VERSION_4_0_IV0)
 
 
-def describe(image: TopicsImage, names: Iterable[str]) -> dict[str, TopicMetadata]:
-    """Return the metadata of those topics that exist (computeSubscriptionMetadata)."""
+def describe(
+    image: TopicsImage, names: Iterable[str], with_racks: bool
+) -> dict[str, TopicMetadata]:
+    """Return the metadata of those topics that exist (computeSubscriptionMetadata).
+
+    ``with_racks`` adds the racks of the replicas, as far as brokers have one and are registered
+    (Utils.computeTopicHash).
+    """
     found = [(name, image.topic_by_name(name)) for name in names]
     return {
-        name: TopicMetadata(topic.topic_id, len(topic.partitions))
+        name: TopicMetadata(
+            topic.topic_id, len(topic.partitions), _racks(image, topic) if with_racks else ()
+        )
         for name, topic in found
         if topic is not None
     }
+
+
+def _racks(image: TopicsImage, topic: Topic) -> tuple[tuple[str, ...], ...]:
+    brokers = image.brokers
+    racks = []
+    for _, partition in sorted(topic.partitions.items()):
+        known = [brokers[each].rack for each in partition.replicas if each in brokers]
+        racks.append(tuple(sorted([rack for rack in known if rack is not None])))
+    return tuple(racks) if any(racks) else ()
 
 
 class _NoTopics:
@@ -74,6 +108,7 @@ class _NoTopics:
     features: Mapping[str, int] = {}
     share_version = 0
     group_configs: Mapping[str, Mapping[str, str]] = {}
+    brokers: Mapping[int, Broker] = {}
     topics: Mapping[str, Topic] = {}
     topic_names: Mapping[str, str] = {}
 

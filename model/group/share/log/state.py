@@ -149,10 +149,9 @@ def subscription_type(counts: Mapping[str, int], members: int) -> SubscriptionTy
 def metadata_hash(names: Iterable[str], image: TopicsImage) -> int:
     """Return a number that changes with the subscribed topics, 0 if none exists.
 
-    Kafka's hash is another one, and goes over the racks of the replicas, too
-    (ModernGroup.computeMetadataHash).
+    The racks of the replicas count. Kafka's hash is another one (ModernGroup.computeMetadataHash).
     """
-    found = describe(image, names)
+    found = describe(image, names, with_racks=True)
     return crc32(repr(sorted(found.items())).encode()) if found else 0
 
 
