@@ -111,7 +111,9 @@ class MemberRequest:
     generation: int  # of a JoinGroup: the last one, as its subscription has it; −1: none
     topics: tuple[str, ...]  # what the member subscribes to; an expression stands in slashes
     protocols: tuple[str, ...]  # of a JoinGroup: the assignors, by preference
-    session_timeout_ms: int  # of a JoinGroup, 0 otherwise; as the next
+    # Of a JoinGroup, 0 otherwise; as the next. Before 3.3.2 a known member keeps those of its first
+    # JoinGroup, and they stand here (KAFKA-14009).
+    session_timeout_ms: int
     rebalance_timeout_ms: int
     owned: tuple[
         str, ...

@@ -274,7 +274,7 @@ class GroupCoordinator:
                 error = self.rules.sync_while_loading(self.offsets.new_coordinator)
             self.runtime.respond(parked, refusal(request, error))
         else:
-            self.trace.record_request(request)
+            self.trace.record_request(request, self.membership.keeps_timeouts(shard, request))
             if request.group_id in shard.share_groups and kind in OF_SHARE_GROUPS:
                 self.runtime.respond(parked, refusal(request, OF_SHARE_GROUPS[kind]))
             elif request.group_id in shard.consumer_groups and kind in _CLASSIC_REQUESTS:

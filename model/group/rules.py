@@ -100,6 +100,22 @@ class GroupRules:
         """
         return True
 
+    def updates_timeouts(self) -> bool:
+        """Return whether a JoinGroup of a known member changes its timeouts.
+
+        Before 3.3.2 and 3.4 it did not (GroupMetadata.updateMember, KAFKA-14009), so a static
+        member kept those of its first process.
+        """
+        return True
+
+    def takes_protocols_back(self, new_coordinator: bool) -> bool:
+        """Return whether a static member whose new id cannot be stored has its old protocols again.
+
+        The Scala coordinator notes the old ones after it has taken the new ones over
+        (GroupCoordinator.updateStaticMemberAndRebalance).
+        """
+        return new_coordinator
+
     def checks_transactional_commit(self) -> bool:
         """Return whether a transaction's commit must come from the group's member (B61, KIP-447).
 

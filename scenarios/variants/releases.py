@@ -217,6 +217,10 @@ class Group28(Group39):
         """Return False: KIP-814 came in 3.2."""
         return False
 
+    def updates_timeouts(self) -> bool:
+        """Return False: KAFKA-14009 was mended in 3.3.2 and 3.4."""
+        return False
+
 
 class Group41(GroupRules):
     """The group coordinator of 4.1."""

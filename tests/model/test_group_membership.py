@@ -8,6 +8,7 @@ from kafkasim.model import facts
 from kafkasim.model.effects import Request
 from kafkasim.model.errors import Errors
 from kafkasim.model.group.classic.group import PREDECESSORS, ClassicGroup, ClassicGroupState
+from kafkasim.model.group.rules import GroupRules
 from kafkasim.model.messages import HeartbeatResponse, LeaveGroupRequest
 from kafkasim.scenarios.variants.releases import Group28
 from tests.model.group_harness import GROUP, T0, T1, Bench, heartbeat, join, leave, sync
@@ -297,6 +298,44 @@ def test_before_kip_814_a_returning_leader_is_told_its_old_id() -> None:
     answer = bench.get(join(instance="i1"))
     assert (answer.leader, answer.skip_assignment, answer.members) == (old, False, ())
     assert bench.get(sync(answer.member_id, 1, instance="i1")).assignment == (T0,)
+
+
+@pytest.mark.parametrize(("rules", "stays_s"), [(Group28(), 10), (GroupRules(), 30)])
+def test_before_kafka_14009_a_member_keeps_its_first_timeouts(
+    rules: GroupRules, stays_s: int
+) -> None:
+    bench = Bench(rules=rules).elect()
+    static_group(bench)
+    new = bench.get(join(instance="i1", session_ms=30_000)).member_id
+    bench.ask(sync(new, 1, instance="i1"))
+    assert bench.get(heartbeat(new, 1, "i1")).error is Errors.NONE
+    told = [each for each in bench.seen(facts.MemberRequest) if each.api == "JoinGroup"][-1]
+    assert (told.member_id, told.session_timeout_ms) == ("", stays_s * 1000)
+    bench.wait(stays_s - 1)
+    assert bench.states()[-1] == ("Stable", 1)
+    bench.wait(2)
+    assert bench.states()[-1] == ("Empty", 2)
+
+
+def test_a_dynamic_member_keeps_its_first_timeouts_before_kafka_14009() -> None:
+    bench = Bench(rules=Group28()).elect()
+    _, ids = bench.form("a")
+    bench.ask(join(ids["a"], session_ms=30_000, rebalance_ms=90_000))
+    group = bench.group.shards[0].groups[GROUP]
+    member = group.members[ids["a"]]
+    assert (member.session_timeout_ms, member.rebalance_timeout_ms) == (10_000, 60_000)
+
+
+def test_the_scala_coordinator_takes_the_protocols_of_a_static_member_not_back() -> None:
+    protocols = []
+    for new_coordinator in (True, False):
+        bench = Bench(new_coordinator=new_coordinator).elect()
+        old = static_group(bench)
+        bench.log.error = Errors.NOT_ENOUGH_REPLICAS
+        bench.get(join(instance="i1", protocols=("range", "sticky")))
+        (group,) = bench.group.shards[0].groups.values()
+        protocols.append([name for name, _ in group.members[old].protocols])
+    assert protocols == [["range"], ["range", "sticky"]]
 
 
 def test_a_static_replacement_survives_a_failover(bench: Bench) -> None:

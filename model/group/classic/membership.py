@@ -10,6 +10,7 @@ assignment (KIP-814). Static members are in static.py.
 from __future__ import annotations
 
 import random
+from typing import Any
 
 from kafkasim.model.config import BrokerConfig
 from kafkasim.model.coordinator.context import Parked
@@ -46,7 +47,7 @@ class ClassicMembership:
         """``ids`` draws the random part of member ids."""
         self.runtime = runtime
         self.rebalance = rebalance
-        self.static = StaticMembers(runtime, rebalance)
+        self.static = StaticMembers(runtime, rebalance, new_coordinator)
         self.config = config
         self.rules = rebalance.rules
         self.new_coordinator = new_coordinator  # not the Scala coordinator of ZooKeeper mode
@@ -85,6 +86,18 @@ class ClassicMembership:
             self._join_known(shard, group, parked, request, now)
         else:
             self._join_unknown(shard, group, parked, request, now)
+
+    def keeps_timeouts(self, shard: GroupShard, request: Any) -> ClassicMember | None:
+        """Return the member whose timeouts stand, whatever a JoinGroup says; None if they do not.
+
+        See :meth:`GroupRules.updates_timeouts`.
+        """
+        group = shard.groups.get(request.group_id)
+        if self.rules.updates_timeouts() or type(request) is not JoinGroupRequest or group is None:
+            return None
+        instance_id = request.group_instance_id
+        known = None if instance_id is None else group.static_members.get(instance_id)
+        return group.members.get(request.member_id or known or "")
 
     def _has_room(self, group: ClassicGroup, member_id: str) -> bool:
         limit = self.config.group_max_size
@@ -148,7 +161,7 @@ class ClassicMembership:
             self.runtime.respond(parked, joined(group, member))
         else:
             # In Stable the leader rejoins when topic metadata has changed, to have a rebalance.
-            update_member(group, member, request, parked)
+            update_member(group, member, request, parked, self.rules)
             reason = f"{member_id} rejoins: {request.reason}"
             self.rebalance.prepare_or_complete(shard, group, reason, now)
 

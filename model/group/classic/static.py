@@ -18,6 +18,7 @@ from kafkasim.model.group.classic.group import (
 )
 from kafkasim.model.group.classic.rebalance import ClassicRebalance
 from kafkasim.model.group.classic.responses import join_error, joined, sync_error
+from kafkasim.model.group.rules import GroupRules
 from kafkasim.model.group.shard import GroupShard
 from kafkasim.model.messages import JoinGroupRequest
 
@@ -27,10 +28,13 @@ Before = tuple[int, int, Protocols]  # rebalance timeout, session timeout, proto
 class StaticMembers:
     """Replaces static members that come back under a new member id."""
 
-    def __init__(self, runtime: CoordinatorRuntime, rebalance: ClassicRebalance) -> None:
+    def __init__(
+        self, runtime: CoordinatorRuntime, rebalance: ClassicRebalance, new_coordinator: bool
+    ) -> None:
         self.runtime = runtime
         self.rebalance = rebalance
         self.rules = rebalance.rules
+        self._takes_protocols_back = self.rules.takes_protocols_back(new_coordinator)
 
     def replace(
         self,
@@ -47,9 +51,10 @@ class StaticMembers:
         In Stable no rebalance is needed if the group keeps its protocol: the client gets the
         assignment that it had.
         """
-        before = (old.rebalance_timeout_ms, old.session_timeout_ms, old.protocols)
+        protocols = old.protocols if self._takes_protocols_back else request.protocols
+        before = (old.rebalance_timeout_ms, old.session_timeout_ms, protocols)
         member = self._swap(shard, group, old, new_id, now)
-        update_member(group, member, request, parked)
+        update_member(group, member, request, parked, self.rules)
         if group.state is ClassicGroupState.STABLE:
             if group.select_protocol() == group.protocol:
                 self._persist_swap(shard, group, old, member, before, now)
@@ -148,8 +153,15 @@ class StaticMembers:
 
 
 def update_member(
-    group: ClassicGroup, member: ClassicMember, request: JoinGroupRequest, parked: Parked
+    group: ClassicGroup,
+    member: ClassicMember,
+    request: JoinGroupRequest,
+    parked: Parked,
+    rules: GroupRules,
 ) -> None:
     """Store the timeouts and protocols of a JoinGroup in its member, and park it."""
-    member.update(request.rebalance_timeout_ms, request.session_timeout_ms, request.protocols)
+    told = (request.rebalance_timeout_ms, request.session_timeout_ms)
+    if not rules.updates_timeouts():
+        told = (member.rebalance_timeout_ms, member.session_timeout_ms)
+    member.update(*told, request.protocols)
     group.park_join(member, parked)

@@ -24,20 +24,24 @@ class GroupTrace:
     def __init__(self, out: list[Any]) -> None:
         self._out = out
 
-    def record_request(self, request: Any) -> None:
-        """Write that a member's request has arrived; of other requests, write nothing."""
+    def record_request(self, request: Any, keeps_timeouts: ClassicMember | None) -> None:
+        """Write that a member's request has arrived; of other requests, write nothing.
+
+        ``keeps_timeouts`` is the sender of a JoinGroup if its timeouts stay what they were.
+        """
         kind, group = type(request), request.group_id
         if kind is HeartbeatRequest or kind is SyncGroupRequest:
             api = "Heartbeat" if kind is HeartbeatRequest else "SyncGroup"
             member, instance = request.member_id, request.group_instance_id
             self._record(group, member, instance, api, request.generation_id)
         elif kind is JoinGroupRequest:
+            says: JoinGroupRequest | ClassicMember = keeps_timeouts or request
             told = request.protocols[0][1] if request.protocols else Subscription(())
             self._out.append(
                 MemberRequest(
                     group, request.member_id, request.group_instance_id, "JoinGroup",
                     told.generation_id, told.topics, tuple([name for name, _ in request.protocols]),
-                    request.session_timeout_ms, request.rebalance_timeout_ms,
+                    says.session_timeout_ms, says.rebalance_timeout_ms,
                     tuple([str(tp) for tp in told.owned_partitions]), told.rack_id or "",
                 )
             )  # fmt: skip
