@@ -13,7 +13,13 @@ from kafkasim.model.client.consumer.completed_fetch import CompletedFetch
 from kafkasim.model.client.consumer.subscription import TopicPartitionState
 from kafkasim.model.errors import NONE
 from kafkasim.model.messages import FetchPartitionResponse
-from kafkasim.model.records import EndTransactionMarker, Record, batch_of, end_transaction_marker
+from kafkasim.model.records import (
+    EndTransactionMarker,
+    Record,
+    RecordBatch,
+    batch_of,
+    end_transaction_marker,
+)
 from kafkasim.model.storage.files import MemoryFiles
 from kafkasim.model.storage.log.unified_log import UnifiedLog
 from tests.model.storage_support import RECORD_BYTES, TP, config, make_log
@@ -93,6 +99,17 @@ def test_the_epoch_of_a_position_is_that_of_the_batch_before_it_also_of_a_marker
     fetch = fetched(log, 0)
     assert (offsets(fetch, 1), fetch.state.offset_epoch) == ([0], 0)
     assert (offsets(fetch, 1), fetch.state.offset_epoch, fetch.next_offset) == ([], 3, 2)
+
+
+def test_a_gap_behind_the_last_record_of_a_poll_is_passed_by_the_next() -> None:
+    """nextFetchedRecord: the position of what is polled is that of a commit."""
+    records = (Record(None, 0, 10, 0), Record(None, 1, 10, 0))
+    first = RecordBatch(0, 4, 0, -1, -1, -1, records, 100, 0, offset_deltas=(0, 1))
+    last = RecordBatch(5, 9, 1, -1, -1, -1, (), 60, 0, offset_deltas=())
+    response = FetchPartitionResponse(TP, NONE, 10, 10, 0, (first, last))
+    fetch = CompletedFetch(TopicPartitionState(TP), 0, response)
+    seen = [(offsets(fetch, 2), fetch.next_offset, fetch.consumed) for _ in range(2)]
+    assert seen == [([0, 1], 2, False), ([], 10, True)]
 
 
 @settings(max_examples=150, deadline=None)

@@ -112,12 +112,19 @@ def test_a_node_is_not_fetched_from_while_records_of_it_are_buffered() -> None:
     found = []
     for rules in (ClientRules(), Before()):
         broker = Broker(max_poll_records=2, rules=rules)
-        broker.answers = [rows(9, 4, 0), rows(9)]
+        broker.answers = [rows(9, 3, 0), rows(9)]
         found.append([broker.poll()[1:], broker.poll()])
     assert found == [
-        [[], [(9, 1, {0: 4}, [])]],
-        [[(9, 1, {}, [0])], [(9, 2, {0: 4}, [])]],
+        [[], [(9, 1, {0: 3}, [])]],
+        [[(9, 1, {}, [0])], [(9, 2, {0: 3}, [])]],
     ]
+
+
+def test_what_max_poll_records_end_with_is_buffered_until_the_next_poll() -> None:
+    """CompletedFetch.nextFetchedRecord has to look for another record to find that none is left."""
+    broker = Broker(max_poll_records=2)
+    broker.answers = [rows(9, 2, 0), rows(9)]
+    assert [broker.poll()[1:], broker.poll()] == [[], [(9, 1, {0: 2}, []), (9, 2, {}, [])]]
 
 
 def test_a_closed_consumer_closes_its_session() -> None:

@@ -114,6 +114,25 @@ def test_offsets_without_a_record_and_markers_are_gaps() -> None:
     assert ([record[0] for record in records], gaps) == ([1, 2], [0, 3, 4])
 
 
+def test_gaps_behind_the_last_record_of_a_poll_come_with_the_next() -> None:
+    records = tuple([Record(None, 100 + each, 10, 0) for each in range(2)])
+    thinned = RecordBatch(0, 4, 0, -1, -1, -1, records, 100, 0, offset_deltas=(1, 3))
+    fetch = _fetch(thinned, _data(5, 6), held=((0, 6, 1),))
+    assert [fetch.take(1) for _ in range(2)] == [
+        ([(1, 100, None, 0, 1), (3, 101, None, 0, 1)], [0, 2]),
+        ([(5, 105, None, 0, 1), (6, 106, None, 0, 1)], [4]),
+    ]
+
+
+def test_of_a_second_response_the_gaps_and_the_node_are_forgotten() -> None:
+    """ShareInFlightBatch.merge."""
+    flight = InFlight()
+    flight.add(KEY, 1, [(0, 100, None, 0, 1)], [1])
+    flight.add(KEY, 2, [(3, 103, None, 0, 1)], [2])
+    flight.acknowledge_all(ACCEPT)
+    assert flight.take_acknowledged() == {1: {KEY: {1: GAP, 0: ACCEPT, 3: ACCEPT}}}
+
+
 def test_what_is_acknowledged_goes_to_the_node_that_gave_it() -> None:
     flight = InFlight()
     flight.add(KEY, 1, [(0, 100, None, 0, 1), (1, 101, None, 0, 1)], [2])

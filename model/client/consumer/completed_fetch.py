@@ -44,46 +44,33 @@ class CompletedFetch:
         """Return up to ``limit`` records and move ``next_offset`` behind them.
 
         ``next_offset`` also moves past control batches, aborted records, and gaps that compaction
-        has left. The reading stops before a corrupt batch.
+        has left, but not past those behind the last record if the limit is reached with it: that
+        takes another call, until when the fetch is not consumed (nextFetchedRecord). The reading
+        stops before a corrupt batch.
         """
         taken: list[RecordTuple] = []
         batches = self.response.batches
         while self.batch < len(batches):
             batch = batches[self.batch]
             if type(batch) is not RecordBatch:
-                break
+                return taken
             start = self.next_offset
             skipped = batch.control
             if self._aborted or self._aborting:
                 skipped = self._is_aborted(batch) or skipped
-            if not skipped and batch.last_offset >= start:
-                base = batch.base_offset
-                deltas = batch.offset_deltas
-                records = batch.records
-                if deltas is None:
-                    first = start - base if start > base else 0
-                    chosen = records[first : first + limit - len(taken)]
-                    taken += [
-                        (offset, r.value, r.key, r.timestamp_ms)
-                        for offset, r in enumerate(chosen, base + first)
-                    ]
-                    more = first + len(chosen) < len(records)
-                else:
-                    pairs = [p for p in zip(deltas, records, strict=True) if base + p[0] >= start]
-                    room = limit - len(taken)
-                    taken += [(base + d, r.value, r.key, r.timestamp_ms) for d, r in pairs[:room]]
-                    more = len(pairs) > room
-                if more:
-                    self.state.offset_epoch = batch.leader_epoch
-                    if taken:
-                        self.next_offset = taken[-1][0] + 1
-                    return taken
-            if batch.last_offset >= start:  # also of what is skipped (nextFetchedRecord)
+            if batch.last_offset >= start:
                 self.state.offset_epoch = batch.leader_epoch
-                self.next_offset = batch.last_offset + 1
+                if skipped:
+                    self.next_offset = batch.last_offset + 1
+                else:
+                    taken += _records_from(batch, start, limit - len(taken))
+                    if taken:
+                        self.next_offset = max(start, taken[-1][0] + 1)
+                    if len(taken) >= limit:
+                        return taken
             self.batch += 1
-            if len(taken) >= limit:
-                break
+        if batches:
+            self.next_offset = max(self.next_offset, batches[-1].last_offset + 1)
         return taken
 
     def _is_aborted(self, batch: RecordBatch) -> bool:
@@ -111,3 +98,17 @@ class CompletedFetch:
     def consumed(self) -> bool:
         """Whether no batch is left (isConsumed)."""
         return self.batch >= len(self.response.batches)
+
+
+def _records_from(batch: RecordBatch, start: int, limit: int) -> list[RecordTuple]:
+    """Return up to ``limit`` records of a batch from offset ``start`` on."""
+    base, deltas, records = batch.base_offset, batch.offset_deltas, batch.records
+    if deltas is None:
+        first = start - base if start > base else 0
+        chosen = records[first : first + limit]
+        return [
+            (offset, r.value, r.key, r.timestamp_ms)
+            for offset, r in enumerate(chosen, base + first)
+        ]
+    pairs = [p for p in zip(deltas, records, strict=True) if base + p[0] >= start]
+    return [(base + d, r.value, r.key, r.timestamp_ms) for d, r in pairs[:limit]]

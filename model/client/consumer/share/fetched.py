@@ -30,7 +30,7 @@ ShareRecord: TypeAlias = tuple[int, Any, Any, int, int]
 class ShareCompletedFetch:
     """One partition's part of a response: the records that the member holds."""
 
-    __slots__ = ("_at", "_held", "_records", "error", "key", "node_id")
+    __slots__ = ("_at", "_ends", "_held", "_records", "error", "key", "node_id")
 
     def __init__(self, node_id: int, answer: SharePartitionResponse) -> None:
         self.node_id = node_id
@@ -39,11 +39,13 @@ class ShareCompletedFetch:
         self._held = [pair for each in answer.acquired for pair in _offsets(each)]
         # Offset to (batch, id, key, timestamp) of every record that is data.
         self._records: dict[int, tuple[int, Any, Any, int]] = {}
+        self._ends: dict[int, int] = {}  # base offset of a batch to the last record that it has
         for batch in answer.batches:
             if type(batch) is RecordBatch and not batch.control:
                 for offset, each in zip(offsets_of(batch), batch.records, strict=True):
                     entry = (batch.base_offset, each.value, each.key, each.timestamp_ms)
                     self._records[offset] = entry
+                    self._ends[batch.base_offset] = offset
         self._at = 0
 
     @property
@@ -52,20 +54,23 @@ class ShareCompletedFetch:
         return self._at >= len(self._held)
 
     def take(self, most: int) -> tuple[list[ShareRecord], list[int]]:
-        """Return about ``most`` records, up to the end of their batch, and the gaps among them."""
+        """Return about ``most`` records, up to the last one of their batch, and the gaps before it.
+
+        Gaps behind it are left for the next call (fetchRecords).
+        """
         records: list[ShareRecord] = []
         gaps: list[int] = []
-        last_batch = -1
+        end = -1
         while self._at < len(self._held):
             offset, count = self._held[self._at]
+            if len(records) >= most and offset > end:
+                break
             found = self._records.get(offset)
             if found is None:
                 gaps.append(offset)
             else:
                 batch, record_id, key, timestamp_ms = found
-                if len(records) >= most and batch != last_batch:
-                    break
-                last_batch = batch
+                end = self._ends[batch]
                 records.append((offset, record_id, key, timestamp_ms, count))
             self._at += 1
         return records, gaps
@@ -89,7 +94,14 @@ class InFlight:
     def add(
         self, key: TopicIdPartition, node_id: int, records: list[ShareRecord], gaps: list[int]
     ) -> None:
-        """Add what was taken of one partition."""
+        """Add what was taken of one partition.
+
+        Of a second response for it, as after a change of leader, Kafka forgets the node and the
+        gaps: what is acknowledged goes to the first node (ShareInFlightBatch.merge).
+        """
+        if key in self._nodes:
+            self._records[key].update({record[0]: record for record in records})
+            return
         self._nodes[key] = node_id
         self._records.setdefault(key, {}).update({record[0]: record for record in records})
         if gaps:
