@@ -281,10 +281,14 @@ class Fetcher:
                 continue
             response = fetch.response
             if response.error:
-                if polled:
-                    break
+                try:
+                    self._on_error(fetch, now)
+                except KafkaError:
+                    if polled or self.position_advanced:
+                        break  # the next poll() raises it
+                    self._drop_first()
+                    raise
                 self._drop_first()
-                self._on_error(fetch, now)
                 continue
             records = fetch.take(room)
             advanced = fetch.next_offset > state.position

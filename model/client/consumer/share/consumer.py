@@ -23,7 +23,7 @@ from kafkasim.model.client.exceptions import KafkaError, WakeupError
 from kafkasim.model.client.net.connections import Connections
 from kafkasim.model.client.net.metadata import Metadata
 from kafkasim.model.effects import Reply
-from kafkasim.model.errors import INVALID_METADATA, Errors
+from kafkasim.model.errors import Errors
 from kafkasim.model.facts import ShareAcknowledged, SharePolled
 from kafkasim.model.messages.share import ACCEPT
 from kafkasim.model.records import TopicPartition
@@ -41,6 +41,17 @@ if TYPE_CHECKING:
     from kafkasim.model.effects import Process
 
 NONE = Errors.NONE
+REFRESHING = (
+    Errors.NOT_LEADER_OR_FOLLOWER,
+    Errors.REPLICA_NOT_AVAILABLE,
+    Errors.KAFKA_STORAGE_ERROR,
+    Errors.FENCED_LEADER_EPOCH,
+    Errors.OFFSET_NOT_AVAILABLE,
+    Errors.UNKNOWN_TOPIC_OR_PARTITION,
+    Errors.UNKNOWN_TOPIC_ID,
+    Errors.INCONSISTENT_TOPIC_ID,
+)
+"""Errors of a partition after which a consumer asks for metadata (handleInitializeErrors)."""
 IGNORED = (Errors.UNKNOWN_LEADER_EPOCH, Errors.UNKNOWN_SERVER_ERROR)
 """Errors of a partition that a consumer only logs."""
 CLOSE_TIMEOUT_MS = 30_000
@@ -228,31 +239,46 @@ class KafkaShareConsumer:
         self._poll.end_or_wait(by_partition, False, now)
 
     def _collect(self, now: int) -> None:
-        """Take up to max.poll.records of what was fetched (ShareFetchCollector.collect)."""
-        self._in_flight = InFlight()
+        """Take up to max.poll.records of what was fetched (ShareFetchCollector.collect).
+
+        Raises:
+            KafkaError: the leader of a partition refused the fetch for good. Of a corrupt batch
+                poll() tells when it has returned what came before. Any other error, Kafka's
+                IllegalStateException, takes that with it, and is told once more by the next poll():
+                the records stay acquired until their lock ends.
+        """
+        self._in_flight = flight = InFlight()
         room = self.config.max_poll_records
         completed = self._requests.completed
+        polled: list[tuple[TopicIdPartition, list[ShareRecord]]] = []
         while completed and room > 0:
             fetch = completed[0]
-            if fetch.error is not NONE:
-                if not self._in_flight.is_empty:
+            if self._is_refused(fetch.error, now):
+                if flight.is_empty:
+                    completed.popleft()
+                elif fetch.error is Errors.CORRUPT_MESSAGE:
                     break
+                self._in_flight = InFlight()
+                raise KafkaError(fetch.error.name, f"share fetch of {fetch.key[1]}")
+            if fetch.error is not NONE:
                 completed.popleft()
-                self._on_error(fetch.error, fetch.key[1], now)
                 continue
             records, gaps = fetch.take(room)
             if fetch.consumed:
                 completed.popleft()
-            self._in_flight.add(fetch.key, fetch.node_id, records, gaps)
+            flight.add(fetch.key, fetch.node_id, records, gaps)
             room -= len(records)
             if records:
-                self._tell_polled(fetch.key, records)
+                polled.append((fetch.key, records))
+        for key, records in polled:
+            self._tell_polled(key, records)
 
-    def _on_error(self, error: Errors, tp: TopicPartition, now: int) -> None:
-        if error in INVALID_METADATA or error is Errors.OFFSET_NOT_AVAILABLE:
+    def _is_refused(self, error: Errors, now: int) -> bool:
+        """Return whether poll() has to raise an error; ask for metadata if it may explain it."""
+        if error in REFRESHING:
             self.metadata.request_update(now)
-        elif error not in IGNORED:
-            raise KafkaError(error.name, f"share fetch of {tp}")
+            return False
+        return error is not NONE and error not in IGNORED
 
     def _tell_polled(self, key: TopicIdPartition, records: list[ShareRecord]) -> None:
         self.process.out.append(
