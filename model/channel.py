@@ -15,9 +15,9 @@ first, then twice as long each time, give or take 20 %, and reconnect.backoff.ma
 ``backoff``. On a ``patient`` channel it waits for the connection instead; the channels between
 servers are patient.
 
-Not modelled: that clients and the metadata quorum, too, go on connecting when a request expires
-that was not sent (ConsumerNetworkClient.failExpiredRequests, KafkaNetworkChannel's SendThread);
-ApiVersions exchange, authentication, several requests coalesced into one packet.
+Not modelled: that clients, too, go on connecting when a request expires that was not sent
+(ConsumerNetworkClient.failExpiredRequests); ApiVersions exchange, authentication, several requests
+coalesced into one packet.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ class Failed:
 Done = Callable[[Any, int], None]  # (response message or Failed, now)
 
 NEVER_US = 1 << 62
+LOST_US = 1_000_000  # after which TCP repeats the first packet of a connection
 
 NO_BACKOFF_MS = (0, 0)
 """Of servers whose senders wait by themselves: BrokerBlockingSender, ControllerChannelManager."""
@@ -65,6 +66,7 @@ class Channel:
 
     __slots__ = (
         "_armed_us",
+        "_attempted_us",
         "_backoff_max_us",
         "_backoff_min_us",
         "_backoff_us",
@@ -111,6 +113,7 @@ class Channel:
         self.queued = queued
         self.connection: int | None = None
         self.open = False
+        self._attempted_us = 0  # when the attempt to open the connection began
         # correlation -> (deadline, done), oldest first: answers arrive in order
         self.in_flight: dict[int, tuple[int, Done]] = {}
         self._pending: deque[tuple[int, Any]] = deque()  # sends before the connection is open
@@ -189,6 +192,16 @@ class Channel:
             self.process.out.append(Close(self.connection))
             self._drop("closed", now)
 
+    def hurry(self, now: int) -> None:
+        """Begin an attempt to connect anew if the network has lost its first packet."""
+        if self.connection is None or self.open or now < self._attempted_us + LOST_US:
+            return
+        process = self.process
+        process.out.append(Close(self.connection))
+        process.channels.pop(self.connection, None)
+        self.connection = process.new_connection(self)
+        self._open(now)
+
     def dispose(self) -> None:
         """Close the connection and forget what is in flight: no callback runs.
 
@@ -243,6 +256,7 @@ class Channel:
 
     def _open(self, now: int) -> None:
         assert self.connection is not None
+        self._attempted_us = now
         self.process.out.append(Open(self.connection, self.address, self.purpose, self.lane))
 
     def _arm(self, deadline: int) -> None:

@@ -1,7 +1,8 @@
 """A tiny deterministic world for Raft tests: processes, connections, disks, and nothing else.
 
-Connections are FIFO with a fixed or drawn latency; a cut pair loses what is sent. A disk makes a
-file durable at once when it is flushed; a power loss takes every file back to its last flush. A
+Connections are FIFO with a fixed or drawn latency; a cut pair loses what is sent. Across a cut, an
+attempt to connect is repeated after 1, 3 and 7 s (TCP's SYN) and given up after 10 s. A disk makes
+a file durable at once when it is flushed; a power loss takes every file back to its last flush. A
 crash of a process resets its connections.
 """
 
@@ -40,6 +41,7 @@ from kafkasim.model.storage.rules import StorageRules
 from kafkasim.model.values import value
 
 TP = TopicPartition("__cluster_metadata", 0)
+CONNECT_TIMEOUT_US = 10_000_000
 
 
 class Disk(MemoryFiles):
@@ -67,6 +69,14 @@ class Disk(MemoryFiles):
     def lose_power(self) -> None:
         self.go_back_to(self.durable)
         self.deleted.clear()
+
+
+@value
+class Syn:
+    """An attempt to connect that is repeated, and how long after its first packet."""
+
+    effect: Open
+    elapsed_us: int
 
 
 @value
@@ -254,6 +264,10 @@ class World:
         heapq.heappush(self.queue, (at, self.sequence, i, self.incarnations[i], item))
 
     def deliver(self, i, item):
+        if isinstance(item, Syn):
+            if item.effect.connection in self.nodes[i].channels:
+                self.open(i, item.effect, item.elapsed_us)
+            return
         self.nodes[i].handle(item, self.now)
         self.drain(i)
 
@@ -291,10 +305,14 @@ class World:
             self.halts.append(effect.reason)
             self.crash(i)
 
-    def open(self, i, effect):
+    def open(self, i, effect, elapsed_us=0):
         peer = int(effect.address.removeprefix("node-"))
         if (i, peer) in self.cut:
-            return  # silence: the request times out
+            again = min(2 * elapsed_us + 1_000_000, CONNECT_TIMEOUT_US)
+            last = elapsed_us == CONNECT_TIMEOUT_US
+            item = OpenFailed(effect.connection, "timeout") if last else Syn(effect, again)
+            self.put(self.now + (0 if last else again - elapsed_us), i, item)
+            return
         if self.nodes.get(peer) is None:
             self.put(self.now + 500, i, OpenFailed(effect.connection, "refused"))
             return

@@ -1,5 +1,6 @@
 """RaftClient in a small world: elections, replication, divergence, resignation."""
 
+from kafkasim.model.effects import Close, Open
 from kafkasim.model.raft.quorum.states import LeaderChange
 from kafkasim.model.raft.rules import RaftRules, RoleName
 from tests.model.raft_cluster import World
@@ -158,6 +159,30 @@ def test_a_cut_off_voter_comes_back_without_an_election():
     world.run(10 * SECOND)
     assert (world.leader(), world.nodes[leader].raft.epoch) == (leader, 1)
     assert world.nodes[other].raft.leader_id == leader
+
+
+def test_an_attempt_to_connect_outlives_the_requests_that_wait_for_it():
+    """InterBrokerSendThread.failExpiredRequests: an unsent request fails alone after its 2 s."""
+    ended = []
+
+    class Watched(World):
+        def perform(self, i, effect):
+            if isinstance(effect, Open | Close):
+                ended.append((self.now, i, type(effect)))
+            super().perform(i, effect)
+
+    world = Watched(observers=1)
+    elected(world)
+    world.run(SECOND)
+    world.isolate(4)
+    world.append(["a"])
+    world.run(7 * SECOND)  # the requests that were sent end their connections
+    ended.clear()
+    world.run(4 * SECOND)
+    assert ended == []
+    world.heal()
+    world.run(4 * SECOND)  # until the next packets of the attempts
+    assert values(world, 4) == ["a"]
 
 
 def test_without_pre_vote_a_cut_off_voter_deposes_the_leader():

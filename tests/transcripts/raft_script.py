@@ -51,7 +51,7 @@ class Told(World):
             self.lines.append(f"  {self.now / 1000:8.1f}  {i}  {what}")
 
     def deliver(self, i, item):
-        if isinstance(item, Request | Response):
+        if isinstance(item, Request | Response) and (i, item.connection) in self.links:
             self.arrives(i, self.links[i, item.connection][0], item.message)
         super().deliver(i, item)
 

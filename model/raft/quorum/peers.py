@@ -1,8 +1,12 @@
 """The other replicas that this one talks to, each with its address and two connections.
 
 Models the voter connections of KafkaRaftClient's RequestManager and NetworkChannel. A peer is a
-voter, or a leader that is in no set that this replica has yet. Votes and fetches go over separate
-connections, so that a fault can cut one kind alone.
+voter, or a leader that is in no set that this replica has yet. A request that expires before its
+connection is open fails alone, and the attempt to connect goes on, up to ten seconds
+(InterBrokerSendThread.failExpiredRequests).
+
+In Kafka votes and fetches share one connection. Here they have two, so that a fault can cut one
+kind alone; when one of them opens, a long attempt to open the other begins anew.
 """
 
 from __future__ import annotations
@@ -27,15 +31,25 @@ class Peer:
         process = context.process
         self.id = peer_id
         self.address = address
-        backoff_ms = RECONNECT_BACKOFF_MS
-        self.vote = Channel(
-            process, address, "raft-vote", LANE, timeout_ms, reconnect_backoff_ms=backoff_ms
-        )
-        self.fetch = Channel(
-            process, address, "raft-fetch", LANE, timeout_ms, reconnect_backoff_ms=backoff_ms
-        )
+        self.vote, self.fetch = [
+            Channel(
+                process,
+                address,
+                purpose,
+                LANE,
+                timeout_ms,
+                queued=True,
+                on_open=self._on_open,
+                reconnect_backoff_ms=RECONNECT_BACKOFF_MS,
+            )
+            for purpose in ("raft-vote", "raft-fetch")
+        ]
         self.fetching = False
         self.not_before = 0
+
+    def _on_open(self, now: int) -> None:
+        self.vote.hurry(now)
+        self.fetch.hurry(now)
 
     def free(self, now: int) -> bool:
         """Return whether a Fetch can be sent to it now."""
