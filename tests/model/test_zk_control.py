@@ -11,8 +11,10 @@ from kafkasim.model.controller.zk.rules import ZkControllerRules
 from kafkasim.model.controller.zk.store.zk_data import state_path
 from kafkasim.model.effects import Close
 from kafkasim.model.errors import Errors
+from kafkasim.model.facts import LogDeleted
 from kafkasim.model.messages import (
     AlterPartitionData,
+    AlterPartitionReassignmentsRequest,
     AlterPartitionRequest,
     ControlledShutdownRequest,
     ControlPartition,
@@ -24,6 +26,7 @@ from kafkasim.model.messages import (
     ListOffsetsRequest,
     ProducePartition,
     ProduceRequest,
+    ReassignablePartition,
     StopReplicaPartition,
     StopReplicaRequest,
     UpdateMetadataBroker,
@@ -105,6 +108,27 @@ def test_stop_replica_of_an_earlier_leadership_is_refused(
     request = StopReplicaRequest(2, 9, cluster.broker(3).broker_epoch, (asked,))
     assert cluster.ask("broker-3", request).partitions == ((TP, error),)
     assert (TP in cluster.broker(3).replicas.partitions) is (error is not NONE)
+
+
+def test_stop_replica_deletes_a_log_that_no_role_has_come_for(cluster: ZkCluster) -> None:
+    """The replica went elsewhere while its broker was down (ReplicaManager.stopReplicas)."""
+    assert cluster.produce(1, 10) == (NONE, 0)
+    cluster.crash("broker-3")
+    cluster.step(10 * SECOND)
+    moved = ReassignablePartition(TP, (1, 2))
+    cluster.operate(AlterPartitionReassignmentsRequest((moved,)))
+    cluster.step(SECOND)
+    cluster.restart("broker-3")
+    cluster.step(SECOND)
+    broker = cluster.broker(3)
+    assert TP not in broker.replicas.partitions
+    assert broker.files.paths(f"{TP}/")
+    epoch = cluster.controller().context.epoch
+    asked = StopReplicaPartition(TP, NO_EPOCH, True)
+    request = StopReplicaRequest(cluster.who()[0], epoch, broker.broker_epoch, (asked,))
+    assert cluster.ask("broker-3", request).partitions == ((TP, NONE),)
+    assert broker.files.paths(f"{TP}/") == []
+    assert [fact.log_end_offset for fact in cluster.seen(LogDeleted)] == [1]
 
 
 @pytest.mark.parametrize("named", [True, False])

@@ -327,6 +327,8 @@ class ControlRequests:
         if asked.tp in self.replicas.hosted.offline:
             return Errors.KAFKA_STORAGE_ERROR
         if partition is None:
+            if asked.delete_partition:
+                self.replicas.logs.delete_unhosted(asked.tp, now)
             return NONE
         if partition.offline:
             return Errors.KAFKA_STORAGE_ERROR

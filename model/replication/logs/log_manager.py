@@ -240,6 +240,23 @@ class LogManager:
             del self._placed[partition.tp]
             self.cleaner.deleted(partition.tp, placed, now)
 
+    def delete_unhosted(self, tp: TopicPartition, now: int) -> None:
+        """Delete the log of a partition that is on disk and has no role since the start, if any.
+
+        As after :meth:`delete`, the caller calls :meth:`checkpoint_deletions`.
+        """
+        for directory in self.online:
+            topic_id = directory.on_disk.pop(tp, None)
+            if topic_id is None:
+                continue
+            try:
+                clean = directory.clean_epoch is not None
+                log = self._load(directory, tp, topic_id, {}, True, clean, now)
+            except DiskError as error:
+                self.process.log_dir_failed(error, now)
+            else:
+                self._deletion.delete(log, directory, now)
+
     def checkpoint_deletions(self, now: int) -> None:
         """Let the checkpoints no longer name the logs that were deleted."""
         self._deletion.checkpoint(now)
