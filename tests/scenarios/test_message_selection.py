@@ -33,7 +33,7 @@ class Wire:
             self.messages.append((False, message))
 
 
-@pytest.mark.parametrize("name", ["exactly-once", "zk-log-dir-failure"])
+@pytest.mark.parametrize("name", ["exactly-once", "zk-log-dir-failure", "share-leader-failover"])
 def test_what_a_run_sends_may_be_selected(name: str) -> None:
     scenario, variants = library.scenario(name)
     run = ScenarioRun(scenario, 0, None, variants)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 
+from kafkasim.model.config import BrokerConfig
+from kafkasim.model.records import SHARE_GROUP_STATE_TOPIC
 from kafkasim.scenarios.language.checks.allowed import some
 from kafkasim.scenarios.language.checks.messages import check_selection
 from kafkasim.scenarios.language.nodes import ANY, ROLES, candidates, log_dirs_of
@@ -124,7 +126,7 @@ def check_node(place: str, name: str, scenario: Scenario, nodes: list[str]) -> N
     selector, _, argument = name.partition(":")
     if selector in ("leader", "follower"):
         topic, _, partition = argument.rpartition("-")
-        known = {t.name: t.partitions for t in scenario.topics}
+        known = {**_share_states(scenario), **{t.name: t.partitions for t in scenario.topics}}
         if topic not in known:
             raise ValueError(f"{place}: no topic {topic!r}; allowed: {some(known)}")
         if partition not in map(str, range(known[topic])):
@@ -134,3 +136,15 @@ def check_node(place: str, name: str, scenario: Scenario, nodes: list[str]) -> N
             raise ValueError(f"{place}: no selector {name!r}; allowed: {some(ANY)}")
         if not candidates(name, nodes, scenario.cluster.combined):
             raise ValueError(f"{place}: {name} selects no node; allowed: {some(nodes)}")
+
+
+def _share_states(scenario: Scenario) -> dict[str, int]:
+    """Return the partitions of the topic that keeps the states of share groups, if there are any.
+
+    Their leaders are the share coordinators. Which of them has a share partition depends on the
+    topic's id, so no selector names a coordinator by its group.
+    """
+    if all(each.kind != "share-group" for each in scenario.workload):
+        return {}
+    config = BrokerConfig.from_properties(scenario.cluster.config)
+    return {SHARE_GROUP_STATE_TOPIC: config.share_coordinator_state_topic_num_partitions}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kafkasim.model import messages
+from kafkasim.model.messages import share
 from kafkasim.scenarios.language.checks.allowed import some
 from kafkasim.scenarios.language.tables import FaultTable
 
@@ -10,7 +11,7 @@ PURPOSES = (
     "produce", "fetch", "coordinator", "admin", "replica-fetch", "heartbeat", "alter-partition",
     "forwarding", "directory-assignments", "producer-ids", "add-partitions-to-txn",
     "txn-marker-sender", "controlled-shutdown", "controller", "raft-fetch", "raft-vote",
-    "zookeeper", "zookeeper-learner",
+    "persister-state-manager", "zookeeper", "zookeeper-learner",
 )  # fmt: skip
 """What connections are for."""
 
@@ -20,7 +21,12 @@ FETCHES = ("FetchFollower", "FetchConsumer")
 
 def api_names() -> list[str]:
     """Return the names of all APIs whose messages a fault may select, sorted."""
-    requests = [name for name in vars(messages) if name.endswith("Request")]
+    known = {**vars(messages), **vars(share)}
+    requests = [
+        name
+        for name, each in known.items()
+        if name.endswith("Request") and issubclass(each, messages.Message)
+    ]
     return sorted([*map(messages.api_of, requests), *FETCHES, "ZkWatchEvent"])
 
 
