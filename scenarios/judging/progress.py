@@ -19,6 +19,7 @@ from kafkasim.scenarios.judging.transactions.liveness.positions import Positions
 from kafkasim.scenarios.language.nodes import broker_of
 
 _LAG = re.compile(r"group (\S+) is at (\d+) of (\d+) in (\S+) \(last read by ")
+_SHARE_LAG = re.compile(r"share group (\S+) is at (\d+) of (\d+) in ")
 
 
 class Progress:
@@ -347,7 +348,7 @@ def unread(missing: Iterable[str]) -> dict[str, int]:
     """Return how many offsets each group has not read; nothing if anything else is missing."""
     records: dict[str, int] = {}
     for line in missing:
-        found = _LAG.match(line)
+        found = _LAG.match(line) or _SHARE_LAG.match(line)
         if found is None:
             return {}
         records[found[1]] = records.get(found[1], 0) + int(found[3]) - int(found[2])

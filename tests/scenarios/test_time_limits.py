@@ -38,6 +38,8 @@ def test_unread_offsets_are_counted_if_nothing_else_is_missing() -> None:
     assert unread([BEHIND, other]) == {"group": 12}
     assert unread([BEHIND, "broker-3 is down"]) == {}
     assert unread([]) == {}
+    share = "share group workers is at 57 of 107 in orders-2"
+    assert unread([BEHIND, share]) == {"group": 7, "workers": 50}
 
 
 @pytest.mark.parametrize(
