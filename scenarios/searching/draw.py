@@ -19,7 +19,8 @@ deletes what a group has committed (choices/offsets.py). Some scenarios are then
 world (worlds/): the voters of the quorum change, brokers leave for good, lag and session times are
 up to ten times Kafka's, the topic's settings change, the release is the newest. At last an operator
 does in some seeds what is seldom done to a cluster: sets quotas, upgrades it, unregisters a broker
-(choices/operators.py). Some clusters of 4.1 have a share group, too (choices/share_groups.py).
+(choices/operators.py). Some clusters of 4.1 have a share group, too (choices/share_groups.py), and
+most of these groups meet trouble of their own (choices/sharing.py).
 
 Timeouts are lowered to seconds, so that a run of a few seconds under faults sees sessions end,
 replicas fall behind and leaders move. Each seed leaves out most kinds of faults, so that the
@@ -44,7 +45,7 @@ from kafkasim.scenarios.searching.choices.operators import (
     unregistered,
     upgrades,
 )
-from kafkasim.scenarios.searching.choices.share_groups import share_groups
+from kafkasim.scenarios.searching.choices.share_groups import share_groups, share_meetings
 from kafkasim.scenarios.searching.clients.limits import limits
 from kafkasim.scenarios.searching.clients.meeting import meetings
 from kafkasim.scenarios.searching.clients.patience import patience
@@ -133,6 +134,7 @@ def draw(seed: int) -> dict[str, Any]:
     hanging_aborted(random.Random(f"swarm/{seed}/hanging"), data)
     duplicates(random.Random(f"swarm/{seed}/duplicates"), data)
     share_groups(random.Random(f"swarm/{seed}/share-groups"), data)
+    share_meetings(random.Random(f"swarm/{seed}/share-meetings"), data)
     return data
 
 

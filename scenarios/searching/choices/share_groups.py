@@ -11,7 +11,9 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-SHARE = 0.35
+from kafkasim.scenarios.searching.choices.sharing import at_work, meet
+
+SHARE = 0.6
 """The share of seeds with a share group, of those whose servers can all run 4.1."""
 
 GROUP = "sharers"
@@ -38,6 +40,18 @@ def share_groups(rng: random.Random, data: dict[str, Any]) -> None:
             fault = _fault(rng, member, brokers)
             if fault["node"] == member or not _has_second_process(data):
                 data["faults"].append(fault)
+
+
+def share_meetings(rng: random.Random, data: dict[str, Any]) -> None:
+    """Let the work of share groups take its time, and strike them at facts of theirs."""
+    brokers = not _has_second_process(data)
+    first = 1
+    for each in [each for each in data["workload"] if _reads(each)]:
+        members = [f"consumer-{first + number}" for number in range(each.get("count", 1))]
+        first += len(members)
+        if each["kind"] == "share-group":
+            at_work(rng, data, each)
+            meet(rng, data, each, members, brokers=brokers)
 
 
 def _reads(workload: dict[str, Any]) -> bool:
