@@ -12,6 +12,7 @@ from kafkasim.scenarios.judging.source import FactSource, PartitionKey
 from kafkasim.scenarios.language.nodes import broker_of
 
 FORGOTTEN = "forgotten-log-start"
+WITHIN = "log-start-within-a-batch"
 
 
 class FailedReplicas:
@@ -23,11 +24,13 @@ class FailedReplicas:
         partition had had by then"""
         self._starts: dict[PartitionKey, int] = {}  # the highest log start of any replica so far
         self._ends: dict[tuple[PartitionKey, int], int] = {}  # the final log ends
+        self._truncated: dict[tuple[PartitionKey, int], int] = {}  # to which end, as a follower
         for kind, handler in (
             (facts.ReplicaFailed, self._on_failed),
             (facts.BecameFollower, self._on_follower),
             (facts.HostStarted, self._on_started),
             (facts.LogStart, self._on_log_start),
+            (facts.Truncated, self._on_truncated),
             (facts.FinalReplica, self._on_final),
         ):
             trace.subscribe(kind, handler)
@@ -41,20 +44,31 @@ class FailedReplicas:
           (the checkpoint of log starts is written once a minute), but its LeaderEpochFileCache says
           that its epochs begin behind them. So the follower is not told to truncate there, and a
           batch that spans its log end is an UnexpectedAppendOffsetException.
+        - Its log was truncated to the leader's log start, because the leader's epochs begin there
+          (LeaderEpochFileCache.truncateFromStart), and it has older records below. The log start
+          lies within a batch, which the leader sends as a whole: the same exception.
         """
         if (key, broker) not in self._failed:
             return ""
         if lost:
             return lost
         end = self._ends.get((key, broker), -1)  # a failed replica's log does not change any more
-        return FORGOTTEN if 0 <= end < self._failed[key, broker] else ""
+        start = self._failed[key, broker]
+        if 0 < start == end == self._truncated.get((key, broker)):
+            return WITHIN
+        return FORGOTTEN if 0 <= end < start else ""
 
     def _on_failed(self, _seq: int, _t: int, node: str, fact: facts.ReplicaFailed) -> None:
         key = (fact.topic_id, fact.partition)
         self._failed[key, broker_of(node)] = self._starts.get(key, 0)
 
     def _on_follower(self, _seq: int, _t: int, node: str, fact: facts.BecameFollower) -> None:
-        self._failed.pop(((fact.topic_id, fact.partition), broker_of(node)), None)
+        replica = ((fact.topic_id, fact.partition), broker_of(node))
+        self._failed.pop(replica, None)
+        self._truncated.pop(replica, None)
+
+    def _on_truncated(self, _seq: int, _t: int, node: str, fact: facts.Truncated) -> None:
+        self._truncated[(fact.topic_id, fact.partition), broker_of(node)] = fact.offset
 
     def _on_started(self, _seq: int, _t: int, node: str, _fact: facts.HostStarted) -> None:
         for each in [each for each in self._failed if each[1] == broker_of(node)]:
