@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from kafkasim.model import facts
+from kafkasim.scenarios.judging.copies.reused_epochs import ReusedEpochs
 from kafkasim.scenarios.judging.invariants.cleaned.latest import Cleanings
-from kafkasim.scenarios.judging.invariants.reused_epochs import ReusedEpochs
 from kafkasim.scenarios.judging.invariants.traced import (
     TracedBatch,
     TracedCluster,
