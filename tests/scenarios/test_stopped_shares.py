@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from kafkasim.model import facts
@@ -12,6 +17,8 @@ from kafkasim.scenarios.judging.transactions.liveness.shares.stopped_shares impo
     ROLLED_BACK,
     StoppedShares,
 )
+from kafkasim.scenarios.language.spec import parse
+from kafkasim.scenarios.running.runner import run
 from tests.scenarios.fact_makers import FakeTrace, Row
 from tests.stateful.test_share_partition_stateful import Shares
 
@@ -21,6 +28,9 @@ PARTITION = ("workers", "id", 0)
 AVAILABLE, ACQUIRED, ACKNOWLEDGED, ARCHIVED = 0, 1, 2, 4
 
 TOPIC: Row = ("controller-1", facts.TopicCreated(0, "id", "orders", 1, 3, 1))
+
+
+SEED = Path(__file__).parents[1] / "bugs" / "seeds" / "share-rollback-below-log-start.json"
 
 
 def _loaded(node: str = NODE, epoch: int = 0) -> Row:
@@ -167,3 +177,23 @@ def test_the_leader_tells_of_a_gap_below_the_log_start(fetches_first: bool, why:
         shares.fetch("a", 100, 1, 3)
     shares.forget_batches(1)
     assert _told(shares) == why
+
+
+def _deletes_nothing(scenario: dict[str, Any]) -> None:
+    scenario["operations"].clear()
+
+
+def _is_led_anew(scenario: dict[str, Any]) -> None:
+    crash = {"kind": "crash", "node": "leader:orders-0", "at": "23500ms", "for": "3s"}
+    scenario["faults"].append(crash)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("twin", [_deletes_nothing, _is_led_anew])
+def test_a_run_stops_by_the_deletion_and_only_until_another_leader_comes(
+    twin: Callable[[dict[str, Any]], None],
+) -> None:
+    """The twins of a stored seed, whose share partition stops for good."""
+    found = json.loads(SEED.read_text(encoding="utf-8"))
+    twin(found["scenario"])
+    assert run(parse(found["scenario"], SEED.name), found["seed"]).verdict == "pass"
