@@ -105,6 +105,28 @@ def test_a_removed_leader_leads_until_the_change_commits_and_then_resigns():
     assert world.halts == []
 
 
+def test_a_removed_leader_whose_request_timed_out_leads_on():
+    """The request waits for controller.quorum.request.timeout.ms; only its end lets it resign.
+
+    RemoveVoterHandler.highWatermarkUpdated, LeaderState.maybeExpirePendingOperation.
+    """
+    world = cluster()
+    leader = world.leader()
+    others = [i for i in (1, 2, 3) if i != leader]
+    world.isolate(others[0])  # both of them are needed: the leader does not count itself
+    answers = Answers(world)
+    assert answers.ask(leader, RemoveRaftVoterRequest(leader, f"disk-{leader}"), SECOND) is None
+    world.run(1_500_000)
+    assert answers.given == [Errors.REQUEST_TIMED_OUT]
+    assert world.nodes[others[1]].raft.voters == {i: f"node-{i}" for i in others}
+    world.heal()
+    world.run(10 * SECOND)
+    assert {len(each) for each in voters(world)} == {2}
+    assert world.leader() == leader
+    again = RemoveRaftVoterRequest(leader, f"disk-{leader}")
+    assert answers.ask(leader, again) is Errors.VOTER_NOT_FOUND
+
+
 def test_refusals():
     world = cluster()
     leader = world.leader()

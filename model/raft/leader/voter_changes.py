@@ -1,11 +1,12 @@
 """Adding, removing and updating a voter (KIP-853).
 
 Models AddVoterHandler, RemoveVoterHandler and UpdateVoterHandler. A change is a VotersRecord of the
-leader. Adding and removing are answered once it is committed, or after the request timeout, and one
-of them runs at a time; an update is answered at once. A change needs a committed record of the
-leader's own epoch, kraft.version 1, and no VotersRecord above the high watermark. A new voter must
-answer ApiVersions, and must have reached the log's end within the last hour. A leader that is not
-in the new set leads until the change is committed, does not count its own log, and then resigns.
+leader. Adding and removing are answered once it is committed, or with REQUEST_TIMED_OUT after
+controller.quorum.request.timeout.ms, and one of them runs at a time; an update is answered at once.
+A change needs a committed record of the leader's own epoch, kraft.version 1, and no VotersRecord
+above the high watermark. A new voter must answer ApiVersions, and must have reached the log's end
+within the last hour. A leader that is not in the new set leads until the change is committed, does
+not count its own log, and then resigns. But if the request has timed out before, it leads on.
 
 Left out: the versions in a new voter's answer; what 4.1 keeps in memory of fixed voters.
 """
@@ -75,6 +76,7 @@ class VoterChanges:
             self._respond(item, Errors.DUPLICATE_VOTER)
             return
         self._asking = item
+        self._arm(now)
         self._peers.note_endpoint(request.voter_id, request.address)
         answered = partial(self._on_versions, role, item)
         self._peers[request.voter_id].vote.send(ApiVersionsRequest(), now, answered)
@@ -87,6 +89,7 @@ class VoterChanges:
         request: AddRaftVoterRequest = item.message
         caught_up = _caught_up(role, request.voter_id, request.directory_id, now)
         if isinstance(answer, Failed) or not caught_up:
+            self._context.timers.cancel(CHANGE_TIMER)
             self._respond(item, Errors.REQUEST_TIMED_OUT)
         else:
             new = Voter(request.voter_id, request.directory_id, request.address)
@@ -103,6 +106,7 @@ class VoterChanges:
         if len(rest) == len(voters) or not rest:
             self._respond(item, Errors.VOTER_NOT_FOUND)
         else:
+            self._arm(now)
             self._change(role, item, rest, now)
 
     def on_update(self, item: Request, now: int) -> None:
@@ -123,22 +127,17 @@ class VoterChanges:
         self._respond(item, Errors.NONE)
 
     def high_watermark_rose(self, role: Leader, now: int) -> None:
-        """Answer the change if it is committed now; a leader that it removed resigns."""
-        offset = self._voters.latest_offset
-        if role.high_watermark <= offset:
+        """Answer the change if it is committed now; then a leader that it removed resigns."""
+        if self._pending is None or role.high_watermark <= self._pending[0]:
             return
-        if self._pending is not None and role.high_watermark > self._pending[0]:
-            self._finish(Errors.NONE)
-        if not self._voters.is_voter and offset >= 0:
+        removed = isinstance(self._pending[1].message, RemoveRaftVoterRequest)
+        self._finish(Errors.NONE)
+        if removed and not self._voters.is_voter:
             self._resign(role.epoch, now)
 
     def leadership_ended(self) -> None:
         """Refuse the waiting change: the next leader decides whether its record commits."""
-        asking, self._asking = self._asking, None
-        if asking is not None:
-            self._respond(asking, Errors.NOT_LEADER_OR_FOLLOWER)
-        if self._pending is not None:
-            self._finish(Errors.NOT_LEADER_OR_FOLLOWER)
+        self._finish(Errors.NOT_LEADER_OR_FOLLOWER)
 
     def _changing_leader(self, item: Request, epoch: int, *, fixed: bool = False) -> Leader | None:
         """Return the role of a leader that may change the set now, or refuse the request.
@@ -169,26 +168,30 @@ class VoterChanges:
             return Errors.REQUEST_TIMED_OUT
         return Errors.NONE
 
+    def _arm(self, now: int) -> None:
+        """Let the change that begins time out (LeaderState.maybeExpirePendingOperation)."""
+        deadline = now + self._context.config.controller_quorum_request_timeout_ms * 1000
+        self._context.timers.arm(CHANGE_TIMER, deadline, LANE, self._expire)
+
+    def _expire(self, now: int) -> None:
+        self._finish(Errors.REQUEST_TIMED_OUT)
+
     def _change(self, role: Leader, item: Request, voters: tuple[Voter, ...], now: int) -> None:
         offset = self._appends.append_control(role, VotersRecord(voters), now)
         if offset is None:
+            self._context.timers.cancel(CHANGE_TIMER)
             self._respond(item, Errors.REQUEST_TIMED_OUT)
             return
         self._pending = (offset, item)
-        deadline = now + self._context.config.request_timeout_ms * 1000
-        self._context.timers.arm(CHANGE_TIMER, deadline, LANE, partial(self._expire, offset))
         self._elections.send_begin_quorum_epoch(now)
 
-    def _expire(self, offset: int, now: int) -> None:
-        if self._pending is not None and self._pending[0] == offset:
-            self._finish(Errors.REQUEST_TIMED_OUT)
-
     def _finish(self, error: Errors) -> None:
-        assert self._pending is not None
-        item = self._pending[1]
-        self._pending = None
+        """Answer the change that waits, if one does."""
+        item = self._asking if self._pending is None else self._pending[1]
+        self._asking = self._pending = None
         self._context.timers.cancel(CHANGE_TIMER)
-        self._respond(item, error)
+        if item is not None:
+            self._respond(item, error)
 
     def _respond(self, item: Request, error: Errors) -> None:
         self._context.respond(item, RaftVoterResponse(error))
