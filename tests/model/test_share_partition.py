@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from kafkasim.model.messages.share import ACCEPT
+from kafkasim.model.errors import Errors
+from kafkasim.model.messages import FetchPartitionResponse
+from kafkasim.model.messages.share import ACCEPT, StateBatch
+from kafkasim.model.records import Record, RecordBatch, assigned, batch_of
+from kafkasim.model.replication.share.partition.states import RecordState
 from kafkasim.model.replication.share.rules import ShareRules
-from tests.stateful.test_share_partition_stateful import Shares
+from tests.model.test_share_partition_codes import Starting
+from tests.stateful.test_share_partition_stateful import TP, Shares
 
 
 class Before(ShareRules):
@@ -50,3 +55,38 @@ def test_a_gap_below_the_log_start_is_fetched_for_ever_by_each_leader() -> None:
     assert (shares.share.cache.start_offset, shares.share.cache.next_fetch_offset()) == (4, 0)
     shares.forget_batches(1)  # all that was persisted
     assert (shares.share.cache.start_offset, shares.share.cache.next_fetch_offset()) == (6, 6)
+
+
+def _acquired(starting: Starting, *ranges: tuple[int, int]) -> list[tuple[int, int]]:
+    """Let a member fetch; the read has these batches."""
+    batches: tuple[RecordBatch, ...] = tuple([
+        assigned(batch_of((Record(None, 0, 10, 0),) * (last - first + 1)), first, 0)
+        for first, last in ranges
+    ])  # fmt: skip
+    at = starting.share.cache.next_fetch_offset()
+    read = FetchPartitionResponse(TP, Errors.NONE, 99, 99, 0, batches)
+    found = starting.share.acquire("a", 100, 100, at, read, 0)
+    return [(each.first_offset, each.last_offset) for each in found]
+
+
+def test_a_gap_of_which_the_log_has_nothing_is_fetched_for_ever() -> None:
+    """The read has what is done, and ends with its segment (SharePartition.acquire)."""
+    starting = Starting()
+    starting.initialize()
+    starting.read(Errors.NONE, 10, StateBatch(21, 30, 2, 1))
+    for _ in range(3):
+        assert starting.share.cache.next_fetch_offset() == 10
+        assert _acquired(starting, (21, 30)) == []
+    assert _acquired(starting, (21, 30), (31, 35)) == [(31, 35)]  # of one segment
+
+
+def test_in_front_of_such_a_gap_the_start_offset_stays() -> None:
+    """SharePartition.canMoveStartOffset: no batch is at or below it."""
+    starting = Starting()
+    starting.initialize()
+    starting.read(Errors.NONE, 10, StateBatch(21, 30, 2, 1))
+    assert _acquired(starting, (31, 35)) == [(31, 35)]
+    cache = starting.share.cache
+    ((_, _, acquired),) = cache.last.states()
+    acquired.state = RecordState.ACKNOWLEDGED
+    assert (cache.move_start(), cache.start_offset, cache.next_fetch_offset()) == (False, 10, 36)

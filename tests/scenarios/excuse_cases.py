@@ -105,6 +105,12 @@ CASES: tuple[Case, ...] = (
         "ISRDATA",
     ),
     Case(
+        "a read gap of which the log has nothing",
+        "share-read-gap-was-removed",
+        "M01-hw-ignores-followers",
+        "ISRDATA",
+    ),
+    Case(
         "a share partition whose start stays behind a read gap",
         "accepted-behind-a-read-gap-and-unheard",
         "M01-hw-ignores-followers",

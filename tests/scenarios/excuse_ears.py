@@ -214,6 +214,9 @@ EARS: dict[str, tuple[tuple[str, Sign], ...]] = {
     "a share partition whose start stays behind a read gap": (
         (f"{LIVENESS}.shares.read_gaps:ReadGaps.excuse", _answered),
     ),
+    "a read gap of which the log has nothing": (
+        (f"{LIVENESS}.shares.removed_gaps:RemovedGaps.excuse", _answered),
+    ),
     "the epoch of a deleted topic": (
         (f"{LIVENESS}.groups.carried_epochs:CarriedEpochs.excuse", _answered),
     ),

@@ -22,6 +22,7 @@ from kafkasim.scenarios.judging.transactions.liveness.shares.forgotten_shares im
     ForgottenShares,
 )
 from kafkasim.scenarios.judging.transactions.liveness.shares.read_gaps import ReadGaps
+from kafkasim.scenarios.judging.transactions.liveness.shares.removed_gaps import RemovedGaps
 from kafkasim.scenarios.judging.transactions.liveness.shares.stopped_shares import StoppedShares
 from kafkasim.scenarios.judging.transactions.liveness.standstill import Standstill
 
@@ -69,6 +70,7 @@ class Stalls:
             UnwatchedMembers(trace, group_key, limits.commit_timeout_us),
             StoppedShares(trace),
             ReadGaps(trace, losses),
+            RemovedGaps(trace),
             ForgottenSequences(trace, limits.producer_us, progress.positions),
             LostVoters(trace, hosts, registrations),
             registrations,
