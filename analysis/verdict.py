@@ -95,8 +95,8 @@ class Place(NamedTuple):
     batch_us: int | None = None
     weak: bool = False
     excused: str = ""
-    spots: Sequence[tuple[str, int, int, int, int, int]] = ()
-    """(topic id, partition, first offset, end, after and before which rows)"""
+    spots: Sequence[tuple[str | None, int | None, int, int, int, int, str]] = ()
+    """(topic id, partition, first offset, end, after and before which rows, part of the finding)"""
 
 
 NOWHERE = Place()
@@ -328,9 +328,10 @@ def excuse(found: CheckFinding, manifest: Mapping[str, Any]) -> str:
     if found.anomaly in permits or f"{found.anomaly}:{topic}" in permits:
         if reasons or found.place.weak or found.anomaly not in CAUSED:
             return "permitted"
-    touched = [loss.reason for loss in losses if _touches(loss, found.place)]
-    reasons = touched if found.anomaly in FROM_SPOTS else [*reasons, *touched]
+    if found.anomaly in FROM_SPOTS:
+        reasons = []
     legal = [reason for reason in reasons if reason != UNCLEAN]
+    legal += _touching([loss for loss in losses if loss.reason != UNCLEAN], found.place)
     if found.anomaly in FROM_EPOCH:
         for topic_id, partition, reason in manifest.get("reopened_partitions", []):
             if (topic_id, partition) == (found.topic, found.partition):
@@ -369,15 +370,20 @@ def _explains(loss: Loss, found: CheckFinding) -> bool:
     return found.anomaly in FROM_ORDER and loss.reason == UNCLEAN and loss.seq < place.shown
 
 
-def _touches(loss: Loss, place: Place) -> bool:
-    """Return whether a loss took records on which a finding rests."""
-    return any(
-        (loss.topic_id, loss.partition) == (topic_id, partition)
-        and loss.first < end
-        and first < loss.end
-        and after < loss.seq < before
-        for topic_id, partition, first, end, after, before in place.spots
-    )
+def _touching(losses: Sequence[Loss], place: Place) -> list[str]:
+    """Return why records were lost on which a finding rests: one reason for each of its parts.
+
+    It is empty if no loss took records on which one of the parts rests.
+    """
+    found: dict[str, str] = {}
+    for topic_id, partition, first, end, after, before, part in place.spots:
+        known = found.setdefault(part, "")
+        for loss in losses:
+            if known or (loss.topic_id, loss.partition) != (topic_id, partition):
+                continue
+            if loss.first < end and first < loss.end and after < loss.seq < before:
+                known = found[part] = loss.reason
+    return list(found.values()) if all(found.values()) else []
 
 
 def _covers(loss: Loss, offset: int) -> bool:

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from kafkasim.analysis.checks.base import AT_END, HOME, NO_SPOTS, about, offending, rests_on, spot
+from kafkasim.analysis.checks.base import (
+    AT_END,
+    HOME,
+    NO_SPOT,
+    NO_SPOTS,
+    about,
+    offending,
+    rests_on,
+    spot,
+)
 
 _FAILURES = """
     -- The failures, with the group that the error names, and when the application's host started.
@@ -194,10 +203,16 @@ def _reset(missing: str, after: str, shown: str) -> str:
     )
 
 
-_ON_RESET = (
-    ("reset IS NOT NULL", spot("topic_id", "partition", before="reset")),
-    ("reset IS NOT NULL AND home IS NOT NULL", spot("home", "home_partition", before="reset")),
-)
+def _on_reset(part: str = "''") -> tuple[tuple[str, str], ...]:
+    """Return what a group's position rests on before the row ``reset``, by condition."""
+    return (
+        ("reset IS NOT NULL", spot("topic_id", "partition", before="reset", part=part)),
+        (
+            "reset IS NOT NULL AND home IS NOT NULL",
+            spot("home", "home_partition", before="reset", part=part),
+        ),
+    )
+
 
 RESULTS = offending(
     # A database that has two results of a record, or none although the group is past it: a later
@@ -205,7 +220,7 @@ RESULTS = offending(
     f"""
     SELECT run, topic_id, partition, group, offset, times, seq, {
         rests_on(
-            *_ON_RESET,
+            *_on_reset(),
             (
                 "times > 1 AND got < again",
                 spot("topic_id", "partition", "offset", "offset + 1", after="got", before="again"),
@@ -332,7 +347,7 @@ AUDIT = offending(
     stays AS ({_STAYS}),
     got AS (
         -- What groups have counted: a window does not lack it.
-        SELECT DISTINCT run, group, topic_id, partition, record_id, true AS missing
+        SELECT DISTINCT run, group, record_id
         FROM (SELECT run, group, node, topic_id, partition, seq, one.record_ids AS record_id,
                      one.offsets AS at
               FROM Polled LEFT SEMI JOIN odd USING (run, group)
@@ -340,8 +355,19 @@ AUDIT = offending(
         JOIN (SELECT run, group, node, topic_id, partition, seq AS done, base_offset, offset
               FROM Processed) USING (run, group, node, topic_id, partition)
         WHERE seq < done AND base_offset <= at AND at < offset),
+    lacking AS (
+        -- The acknowledged records that windows lack.
+        SELECT DISTINCT odd.*, record_id
+        FROM odd JOIN (SELECT run AS of, topic AS name, record_id
+                       FROM (SELECT run, topic_id, topic FROM topics)
+                       JOIN (SELECT run, topic_id, explode(record_ids) AS record_id FROM Acked)
+                           USING (run, topic_id))
+            ON run = of AND topic = name
+        LEFT ANTI JOIN got USING (run, group, record_id)
+        WHERE missing AND record_id BETWEEN first_record AND last_record),
     rests_on AS (
-        SELECT run, group, topic, source, window, flatten(collect_list({
+        SELECT run, group, topic, source, window, count(DISTINCT record_id) AS lacks,
+               flatten(collect_list({
         rests_on(
             (
                 "true",
@@ -352,22 +378,34 @@ AUDIT = offending(
                     "offset + 1",
                     after="appended",
                     before="least(shown, until)",
+                    part="part",
                 ),
             ),
-            *_ON_RESET,
+            *_on_reset("part"),
         )
     })) AS places
-        FROM (SELECT *, {_reset("missing", "after", "shown")} AS reset
-              FROM stays JOIN odd USING (run, topic)
-              LEFT ANTI JOIN got USING (run, group, topic_id, partition, record_id, missing)
+        FROM (SELECT *, {_reset("missing", "after", "shown")} AS reset,
+                     CASE WHEN NOT missing THEN ''
+                          WHEN stands THEN concat(appended, ' ', offset)
+                          ELSE concat('record ', record_id) END AS part
+              FROM (SELECT *, coalesce(until = {AT_END}, false) AS stands,
+                           max(coalesce(until = {AT_END}, false)) OVER (
+                               PARTITION BY run, group, topic, source, window, record_id) AS kept
+                    FROM (SELECT * FROM lacking
+                          UNION ALL
+                          SELECT DISTINCT odd.*, record_id
+                          FROM odd JOIN own ON odd.run = own.run AND odd.topic = own.topic
+                          WHERE NOT missing AND record_id BETWEEN first_record AND last_record)
+                    LEFT JOIN stays USING (run, topic, record_id))
               {_MOVES} {HOME}
-              WHERE record_id BETWEEN first_record AND last_record)
+              WHERE NOT missing OR stands = kept)
         GROUP BY run, group, topic, source, window)
     SELECT run, CAST(NULL AS STRING) AS topic_id, CAST(NULL AS BIGINT) AS partition, seq, group,
            topic, source, window, published, counted,
            concat(coalesce(places, {NO_SPOTS}), {
         rests_on(
             ("NOT missing AND home IS NOT NULL", spot("home", "home_partition", before="shown")),
+            ("missing AND coalesce(lacks, 0) < published - counted", NO_SPOT),
         )
     }) AS spots
     FROM odd LEFT JOIN rests_on USING (run, group, topic, source, window) {HOME}""",

@@ -82,7 +82,7 @@ def about(
 
 SPOT = (
     "STRUCT<topic_id: STRING, partition: BIGINT, first: BIGINT, end: BIGINT, after: BIGINT,"
-    " before: BIGINT>"
+    " before: BIGINT, part: STRING>"
 )
 NO_SPOTS = f"CAST(array() AS ARRAY<{SPOT}>)"
 """Nothing that a loss in another partition could explain."""
@@ -96,16 +96,22 @@ def spot(
     *,
     after: str = "-1",
     before: str = AT_END,
+    part: str = "''",
 ) -> str:
     """Return the SQL of records on which something rests: a legal loss of them explains it.
 
     They are those of the offsets from ``first`` to before ``end``, if they were lost between the
-    rows ``after`` and ``before`` (``scenarios/judging/transactions/footing.py``).
+    rows ``after`` and ``before`` (``scenarios/judging/transactions/footing.py``). A finding may
+    have several parts: then a loss explains it only if losses explain each ``part``.
     """
-    values = (topic_id, partition, first, end, after, before)
-    names = ("topic_id", "partition", "first", "end", "after", "before")
+    values = (topic_id, partition, first, end, after, before, part)
+    names = ("topic_id", "partition", "first", "end", "after", "before", "part")
     fields = ", ".join(f"'{name}', {value}" for name, value in zip(names, values))
     return f"CAST(named_struct({fields}) AS {SPOT})"
+
+
+NO_SPOT = spot("CAST(NULL AS STRING)", "CAST(NULL AS BIGINT)", part="'none'")
+"""A part of a finding that no loss explains."""
 
 
 def rests_on(*spots: tuple[str, str]) -> str:

@@ -12,6 +12,7 @@ from tests.analysis.analysis_rows import (
     READ_COMMITTED,
     Case,
     T,
+    acked,
     appended,
     committed,
     final,
@@ -260,39 +261,56 @@ def leads(node: int, epoch: int, end: int) -> tuple[str, facts.BecameLeader]:
 
 EXPOSED = ("broker-1", facts.HighWatermark(T, 0, 0, 2, 1, (1, 2)))  # by the first leader
 
-SENT = [*COORDINATORS, topic(), *written(0, 100), *written(1, 101)]  # rows 3 and 4
+# Rows 3 to 5: the records are appended and acknowledged; then the group gets the first one.
+SENT = [*COORDINATORS, topic(), *written(0, 100), *written(1, 101), acked(0, 100, 101)]
+GOT = [polled([0], [100]), processed(0, 1), counted(0, 1)]  # rows 6 to 8
 
 AUDIT_EXCUSES: dict[str, Excused] = {
-    "a window with too few records": (
-        [*SENT, counted(0, 1), published(0, 2), KNOWN], {"audit-missing": 1},
-        [((T, 0), loss(1, 2)), ((T, 0), loss(0, 1))],
-        [((T, 0), loss(2, 9)), ((T, 0), loss(1, 2, seq=4)), (OFFSETS, loss()), ((OUT, 0), loss()),
-         ((T, 0), UNCLEAN)]),
+    "a window of which nothing came: each record must be lost": (
+        [*SENT, published(0, 2), KNOWN], {"audit-missing": 1}, [((T, 0), loss(0, 2))],
+        [((T, 0), loss(0, 1)), ((T, 0), loss(1, 2)), ((T, 0), loss(0, 2, seq=4))]),
     "a window with too few records: the group got one of them": (
-        [*SENT, polled([0], [100]), processed(0, 1), counted(0, 1), published(0, 2), KNOWN],
-        {"audit-missing": 1}, [((T, 0), loss(1, 2))], [((T, 0), loss(0, 1))]),
+        [*SENT, *GOT, published(0, 2), KNOWN], {"audit-missing": 1}, [((T, 0), loss(1, 2))],
+        [((T, 0), loss(0, 1)), ((T, 0), loss(2, 9)), ((T, 0), loss(1, 2, seq=4)),
+         (OFFSETS, loss()), ((OUT, 0), loss()), ((T, 0), UNCLEAN)]),
     "a window with too few records: its member died before it counted one": (
         [*SENT, polled([0, 1], [100, 101]), processed(0, 1), counted(0, 1), published(0, 2), KNOWN],
         {"audit-missing": 1}, [((T, 0), loss(1, 2))], [((T, 0), loss(0, 1))]),
+    "a window with too few records: one that nobody acknowledged was lost": (
+        [*SENT[:-1], acked(0, 100), published(0, 1), KNOWN], {"audit-missing": 1},
+        [((T, 0), loss(0, 1))], [((T, 0), loss(1, 2))]),
+    "a window with too few records: nobody appended them": (
+        [*COORDINATORS, topic(), acked(0, 100, 101), published(0, 2), KNOWN],
+        {"audit-missing": 1}, [], [((T, 0), loss())]),
     "a window with too few records: a later leader has another one there": (
-        [*SENT, leads(2, 1, 1), again(1, 102), counted(0, 1), published(0, 2), KNOWN],
-        {"audit-missing": 1}, [((T, 0), loss(1, 2, seq=5))], [((T, 0), loss(1, 2, seq=7))]),
+        [*SENT, *GOT, leads(2, 1, 1), again(1, 102), published(0, 2), KNOWN],
+        {"audit-missing": 1}, [((T, 0), loss(1, 2, seq=9))], [((T, 0), loss(1, 2, seq=11))]),
+    "a window with too few records: a later leader has it behind the first copy": (
+        [*SENT, *GOT, leads(2, 1, 2), again(2, 101), published(0, 2), KNOWN],
+        {"audit-missing": 1}, [((T, 0), loss(1, 3, seq=11))],
+        [((T, 0), loss(1, 2, seq=11)), ((T, 0), loss(2, 3, seq=11))]),
+    "a window with too few records: a later leader has it in place of the first copy": (
+        [*SENT, *GOT, leads(2, 1, 1), again(1, 101), published(0, 2), KNOWN],
+        {"audit-missing": 1}, [((T, 0), loss(1, 2, seq=11))], [((T, 0), loss(1, 2, seq=9))]),
     "a window with too few records: a deposed leader exposes one": (
-        [*SENT, leads(2, 1, 1), again(1, 102), EXPOSED, counted(0, 1), published(0, 2), KNOWN],
-        {"audit-missing": 1}, [((T, 0), loss(1, 2, seq=7))], [((T, 0), loss(1, 2, seq=8))]),
+        [*SENT, *GOT, leads(2, 1, 1), again(1, 102), EXPOSED, published(0, 2), KNOWN],
+        {"audit-missing": 1}, [((T, 0), loss(1, 2, seq=11))], [((T, 0), loss(1, 2, seq=12))]),
     "a window with too few records: who was deposed leads again": (
-        [*SENT, leads(2, 1, 1), again(1, 102), leads(1, 2, 2), counted(0, 1), published(0, 2),
-         KNOWN], {"audit-missing": 1}, [((T, 0), loss(1, 2, seq=8))], []),
+        [*SENT, *GOT, leads(2, 1, 1), again(1, 102), leads(1, 2, 2), published(0, 2), KNOWN],
+        {"audit-missing": 1}, [((T, 0), loss(1, 2, seq=12))], []),
     "a window with too few records: a reset passed over it": (
         [*SENT, positioned(2, "latest"), published(0, 2), KNOWN], {"audit-missing": 1},
         [(OFFSETS, loss(seq=4)), ((T, 0), loss(5, 9, seq=4))],
         [(OFFSETS, loss(seq=6)), ((T, 0), loss(5, 9, seq=6))]),
+    "a window with too few records: a reset passed over one of them": (
+        [*SENT, positioned(1, "latest"), published(0, 2), KNOWN], {"audit-missing": 1},
+        [((T, 0), loss(1, 2, seq=5))], [(OFFSETS, loss(seq=5)), ((T, 0), loss(5, 9, seq=5))]),
     "a window with too many records": (
         [*SENT, counted(0, 2), counted(0, 1), published(0, 2), KNOWN], {"audit-surplus": 1},
-        [(OFFSETS, loss(seq=5)), ((T, 0), loss(1, 2, seq=5))],
-        [(OFFSETS, loss(seq=7)), ((T, 0), loss(1, 2, seq=7)), ((T, 0), loss(5, 9, seq=5))]),
+        [(OFFSETS, loss(seq=6)), ((T, 0), loss(1, 2, seq=6))],
+        [(OFFSETS, loss(seq=8)), ((T, 0), loss(1, 2, seq=8)), ((T, 0), loss(5, 9, seq=6))]),
     "a window with too many records: a reset led back to it": (
         [*SENT, counted(0, 2), positioned(0, "earliest"), counted(0, 1), published(0, 2), KNOWN],
         {"audit-surplus": 1},
-        [((T, 0), loss(5, 9, seq=5))], [((T, 0), loss(5, 9, seq=7))]),
+        [((T, 0), loss(5, 9, seq=6))], [((T, 0), loss(5, 9, seq=8))]),
 }  # fmt: skip

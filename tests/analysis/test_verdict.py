@@ -132,13 +132,24 @@ def test_a_loss_explains_what_follows_from_its_records(finding: CheckFinding, wh
 
 def test_a_loss_explains_what_rested_on_its_records() -> None:
     spots = {
-        ("id", 0, 19, 25, 49, 51): LAST, ("id", 0, 20, 25, 49, 51): "",
-        ("id", 0, 0, 10, -1, 99): "", ("id", 1, 0, 99, -1, 99): "",
-        ("id", 0, 0, 99, 50, 99): "", ("id", 0, 0, 99, -1, 50): "",
+        ("id", 0, 19, 25, 49, 51, ""): LAST, ("id", 0, 20, 25, 49, 51, ""): "",
+        ("id", 0, 0, 10, -1, 99, ""): "", ("id", 1, 0, 99, -1, 99, ""): "",
+        ("id", 0, 0, 99, 50, 99, ""): "", ("id", 0, 0, 99, -1, 50, ""): "",
     }  # fmt: skip
     found = {spot: of("torn-transaction", topic="other", spots=[spot]) for spot in spots}
     assert {spot: excuse(one, lossy()) for spot, one in found.items()} == spots
     assert excuse(of("torn-transaction", offset=12), lossy()) == ""
+
+
+def test_losses_must_explain_each_part_of_a_finding() -> None:
+    lost, kept = ("id", 0, 19, 25, 49, 51), ("id", 0, 20, 25, 49, 51)
+    none = (None, None, 0, 99, -1, 99)
+    cases = {
+        ((*lost, "a"), (*kept, "a")): LAST, ((*lost, "a"), (*lost, "b")): LAST,
+        ((*lost, "a"), (*kept, "b")): "", ((*lost, "a"), (*none, "b")): "",
+    }  # fmt: skip
+    found = {spots: of("audit-missing", topic=None, spots=spots) for spots in cases}
+    assert {spots: excuse(one, lossy()) for spots, one in found.items()} == cases
 
 
 def test_a_scenario_permits_the_loss_of_records_only_for_a_cause() -> None:

@@ -155,8 +155,8 @@ CASES: tuple[Case, ...] = (
     Case(
         "what a result or a window rested on",
         "excuses/audit-and-a-power-loss",
-        "M01-hw-ignores-followers",
-        "lost-write",
+        "M05-no-min-isr",
+        "MINISR",
         seed=1,
     ),
     Case(

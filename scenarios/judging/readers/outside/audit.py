@@ -5,14 +5,16 @@ own count (running/outside/auditing.py). A window without a monitoring event is 
 producer has died with its counts, or the event is lost.
 
 A legal loss explains only windows that rested on it: on the window's own records where they were
-appended (if the window lacks records, on those that the group has not got), for as long as they
-stayed in the log, and on the group's positions and commits before auto.offset.reset passed over
-them, or led back to them. A window with too many records rests on the group's commits, too.
+appended, for as long as they stayed in the log, and on the group's positions and commits before
+auto.offset.reset passed over them, or led back to them. A window with too many records rests on the
+group's commits, too. A window that lacks records is explained only if losses explain each
+acknowledged record that the group has not got. A retry may have appended such a record twice: then
+no copy may stand in the log that no loss explains.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 
 from kafkasim.model import facts
@@ -25,6 +27,16 @@ MISSING, SURPLUS = "audit-missing", "audit-surplus"
 
 Window = tuple[str, str, str, int]
 """Group, topic, source, number of the window."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    """A record where a leader has appended it."""
+
+    key: PartitionKey
+    offset: int
+    seq: int  # the row of the append
+    until: int  # the row before which it was in the log
 
 
 @dataclass(slots=True)
@@ -48,6 +60,7 @@ class Audit:
         self._published: dict[Window, facts.AuditPublished] = {}
         self._counted: dict[Window, _Counted] = {}
         self._appended: list[tuple[int, facts.Appended]] = []  # with rows
+        self._acked: dict[str, dict[int, None]] = {}  # topic -> ids of acknowledged records
         # By group, host and partition: what poll() returned and the member has not counted yet.
         self._polled: dict[tuple[str, str, PartitionKey], list[tuple[int, int]]] = {}
         self._got: dict[str, set[int]] = {}  # group -> ids of the records that it has counted
@@ -63,6 +76,7 @@ class Audit:
         """Follow the appends from the first audited topic on: without one they cost nothing."""
         if fact.topic in self._audited:
             if not self._topics:
+                self._trace.subscribe(facts.Acked, self._on_acked)
                 self._trace.subscribe(facts.Appended, self._on_appended)
                 self._trace.subscribe(facts.Polled, self._on_polled)
                 self._trace.subscribe(facts.Processed, self._on_processed)
@@ -72,6 +86,11 @@ class Audit:
     def _on_appended(self, seq: int, _t: int, _node: str, fact: facts.Appended) -> None:
         if fact.topic_id in self._topics:
             self._appended.append((seq, fact))
+
+    def _on_acked(self, _seq: int, _t: int, _node: str, fact: facts.Acked) -> None:
+        if fact.topic_id in self._topics:
+            acked = self._acked.setdefault(self._topics[fact.topic_id], {})
+            acked.update(dict.fromkeys(fact.record_ids))
 
     def _on_polled(self, _seq: int, _t: int, node: str, fact: facts.Polled) -> None:
         if fact.topic_id in self._topics:
@@ -107,39 +126,70 @@ class Audit:
             counted = self._counted.get(window, _Counted()).records
             if counted != published.records:
                 name = MISSING if counted < published.records else SURPLUS
-                excuse = self._footing.lost(self._spots(name, window))
+                excuse = self._why_missing(window) if name == MISSING else self._why_more(window)
                 odd.setdefault((name, window[0], excuse), []).append(window)
         return [
             Anomaly(name, *NOWHERE, len(windows), self._told(windows[0]), excuse, group=group)
             for (name, group, excuse), windows in sorted(odd.items())
         ]
 
-    def _spots(self, name: str, window: Window) -> list[Spot]:
-        """Return what the count of a window rests on; see the module's head."""
+    def _why_missing(self, window: Window) -> str:
+        """Return why all records that a window lacks are lost, which Kafka allows, or ""."""
         group, topic = window[:2]
-        spots, after, shown = [], -1, END
-        if name == SURPLUS:
-            after, shown = self._counted[window].first, self._counted[window].last
-            spots.append(self._footing.of_group(group, before=shown))
+        published, got = self._published[window], self._got.get(group, ())
+        copies: dict[int, list[_Copy]] = {
+            each: []
+            for each in self._acked.get(topic, ())
+            if published.first_record <= each <= published.last_record and each not in got
+        }
+        for record_id, copy in self._copies(window):
+            if record_id in copies:
+                copies[record_id].append(copy)
+        reasons = [self._why_lost(group, copies[each]) for each in sorted(copies)]
+        missing = published.records - self._counted.get(window, _Counted()).records
+        return reasons[0] if len(reasons) >= missing and all(reasons) else ""
+
+    def _why_lost(self, group: str, copies: list[_Copy]) -> str:
+        """Return why a group cannot get any copy of a record, or ""."""
+        found = ""
+        for copy in copies:
+            spots = [Spot(copy.key, copy.offset, copy.offset + 1, copy.seq, copy.until)]
+            resets = self._resets.get((group, copy.key), ())
+            for row in [row for to, row in resets if to > copy.offset][-1:]:
+                spots += self._footing.of_reset(group, copy.key, row)
+            why = self._footing.lost(spots)
+            if not why and copy.until == END:
+                return ""
+            found = found or why
+        return found
+
+    def _why_more(self, window: Window) -> str:
+        """Return which legal loss explains that a group got records of a window again, or ""."""
+        group, counted = window[0], self._counted[window]
+        spots = [self._footing.of_group(group, before=counted.last)]
+        for _, copy in self._copies(window):
+            until = min(counted.last, copy.until)
+            spots.append(Spot(copy.key, copy.offset, copy.offset + 1, copy.seq, until))
+            resets = self._resets.get((group, copy.key), ())
+            led_back = [
+                row
+                for to, row in resets
+                if counted.first < row < counted.last and to <= copy.offset
+            ]
+            for row in led_back[-1:]:
+                spots += self._footing.of_reset(group, copy.key, row)
+        return self._footing.lost(spots)
+
+    def _copies(self, window: Window) -> Iterator[tuple[int, _Copy]]:
+        """Yield each append of a window's records, with the record's id."""
         published = self._published[window]
-        got = self._got.get(group, ()) if name == MISSING else ()
         for seq, fact in self._appended:
-            if self._topics[fact.topic_id] != topic:
-                continue
-            key = (fact.topic_id, fact.partition)
-            for offset, record_id in enumerate(fact.record_ids, fact.base_offset):
-                within = published.first_record <= record_id <= published.last_record
-                if within and record_id not in got:
-                    until = self._stays.until(key, offset, fact.leader_epoch, seq)
-                    spots.append(Spot(key, offset, offset + 1, seq, min(shown, until)))
-                    moved = [
-                        row
-                        for to, row in self._resets.get((group, key), ())
-                        if after < row < shown and (to > offset) == (name == MISSING)
-                    ]
-                    for row in moved[-1:]:
-                        spots += self._footing.of_reset(group, key, row)
-        return spots
+            if self._topics[fact.topic_id] == window[1]:
+                key = (fact.topic_id, fact.partition)
+                for offset, record_id in enumerate(fact.record_ids, fact.base_offset):
+                    if published.first_record <= record_id <= published.last_record:
+                        until = self._stays.until(key, offset, fact.leader_epoch, seq)
+                        yield record_id, _Copy(key, offset, seq, until)
 
     def _told(self, window: Window) -> str:
         group, topic, source, number = window
