@@ -63,6 +63,36 @@ def test_what_is_not_modelled_is_refused_unless_allowed(tmp_path: Path) -> None:
     assert notes == [f"{tmp_path}/server.properties: ignored: compression.type"]
 
 
+def test_a_file_is_read_as_java_reads_it(tmp_path: Path) -> None:
+    place = write(
+        tmp_path,
+        "listener.name.internal.scram-sha-512.sasl.jaas.config=ScramLoginModule required \\\n"
+        '   username="admin" \\\n   password="secret";\n'
+        "# a comment does not go on \\\nreplica.lag.time.max.ms: 3000\n"
+        "min.insync.replicas 2\nlog.dirs=/data/1,\\\n  /data\\u002f2\n",
+    )
+    notes: list[str] = []
+    scenario, _ = library.scenario(place, notes=notes)
+    assert scenario.cluster.config == {
+        "replica.lag.time.max.ms": "3000", "min.insync.replicas": "2",
+        "log.dirs": "/data/1,/data/2", "num.io.threads": 4,
+    }  # fmt: skip
+    jaas = "listener.name.internal.scram-sha-512.sasl.jaas.config"
+    assert notes == [f"{tmp_path}/server.properties: ignored: {jaas}"]
+
+
+def test_all_that_is_not_modelled_is_named_at_once_and_security_is_not(tmp_path: Path) -> None:
+    place = write(
+        tmp_path,
+        "compression.type=producer\nsuper.users=User:admin\nallow.everyone.if.no.acl.found=false\n"
+        "quota.window.num=11\n",
+    )
+    with pytest.raises(
+        ScenarioError, match=r"compression\.type, quota\.window\.num: are not modelled; remove them"
+    ):
+        library.scenario(place)
+
+
 @pytest.mark.parametrize(
     ("properties", "said"),
     [("novalue\n", "1: 'novalue' is not key=value"), ("num.io.threads=x\n", "not a number")],

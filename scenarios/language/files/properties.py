@@ -8,7 +8,8 @@ allows them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -17,17 +18,18 @@ from kafkasim.model.config import BrokerConfig
 from kafkasim.scenarios.language.spec import ScenarioError
 
 OUTSIDE = (
-    "advertised.", "authorizer.", "auto.include.jmx", "broker.id", "broker.rack", "confluent.",
+    "advertised.", "allow.everyone.if.no.acl.found", "authorizer.", "auto.include.jmx",
+    "broker.id", "broker.rack", "confluent.",
     "control.plane.", "controller.listener", "controller.quorum.bootstrap",
     "controller.quorum.voters", "delegation.", "early.start.listeners", "host.name",
     "inter.broker.", "kafka.metrics", "listener", "log.dir", "max.connection", "metadata.log.dir",
     "metric", "node.id", "num.recovery.threads.per.data.dir", "password.", "port", "principal.",
-    "process.roles", "sasl.", "security.", "share.coordinator.", "socket.", "ssl.", "telemetry.",
-    "transaction.state.log.", "zookeeper.",
+    "process.roles", "sasl.", "security.", "share.coordinator.", "socket.", "ssl.", "super.users",
+    "telemetry.", "transaction.state.log.", "zookeeper.",
 )  # fmt: skip
 """Beginnings of properties that have no meaning in the simulation.
 
-Recovery of a log costs no thread; there are no share groups. Keys of the model count, although one
+Recovery of a log costs no thread. Keys of the model count, although one
 of these beginnings fits them, as it fits ``transaction.state.log.min.isr``.
 """
 
@@ -40,8 +42,15 @@ SYNONYMS = {
 """Keys in coarser units, with the milliseconds of the unit: finest first."""
 
 
+SEPARATED = re.compile(r"((?:[^\\\s=:]|\\.)+)\s*[=:\s]\s*(.*)", re.DOTALL)
+"""A key, which ends at the first ``=``, ``:`` or space without a backslash, and its value."""
+
+ESCAPED = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+CONTROLS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+
+
 def parse(path: Path) -> dict[str, str]:
-    """Read a Java properties file (without its escapes and continued lines).
+    """Read a Java properties file (java.util.Properties.load).
 
     Raises:
         ScenarioError: the file cannot be read, or a line is not ``key=value``.
@@ -55,15 +64,43 @@ def parse(path: Path) -> dict[str, str]:
     except ValueError as error:  # a path with a null character
         raise ScenarioError(f"{str(path)!r} is no path: {error}") from None
     found = {}
-    for number, line in enumerate(lines, 1):
-        text = line.strip()
-        if not text or text.startswith(("#", "!")):
-            continue
-        key, equals, value = text.partition("=")
-        if not equals:
+    for number, text in _logical_lines(lines):
+        separated = SEPARATED.fullmatch(text)
+        if separated is None:
             raise ScenarioError(f"{path}:{number}: {text!r} is not key=value")
-        found[key.strip()] = value.strip()
+        key, value = (_unescaped(part) for part in separated.groups())
+        found[key] = value.strip()
     return found
+
+
+def _logical_lines(lines: list[str]) -> Iterator[tuple[int, str]]:
+    """Yield each property with the number of its first line.
+
+    A line that ends with a backslash goes on in the next one, whose indentation does not count.
+    Comments do not go on.
+    """
+    first, text = 0, ""
+    for number, line in enumerate(lines, 1):
+        part = line.lstrip()
+        if not text:
+            if not part or part.startswith(("#", "!")):
+                continue
+            first = number
+        text += part
+        backslashes = len(text) - len(text.rstrip("\\"))
+        if backslashes % 2 and number < len(lines):
+            text = text[:-1]
+            continue
+        yield first, text.rstrip()
+        text = ""
+
+
+def _unescaped(text: str) -> str:
+    def meant(match: re.Match[str]) -> str:
+        code = match[1]
+        return chr(int(code[1:], 16)) if len(code) == 5 else CONTROLS.get(code, code)
+
+    return ESCAPED.sub(meant, text)
 
 
 def without_synonyms(properties: Mapping[str, str], path: Path) -> dict[str, str]:
@@ -106,15 +143,20 @@ def merge(
     known = {f.name.replace("_", "."): f.metadata["no_effect"] for f in fields(BrokerConfig)}
     taken: dict[str, str] = {}
     ignored: list[str] = []
+    refused: list[str] = []
     for key, value in without_synonyms(parse(path), path).items():
         if key in known and not known[key]:
             taken[key] = value
         elif key in known or key.startswith(OUTSIDE) or allow_unmodelled:
             ignored.append(key)
         else:
-            raise ScenarioError(
-                f"{path}: {key}: is not modelled; remove it, or allow it with --allow-unmodelled"
-            )
+            refused.append(key)
+    if refused:
+        are, them = ("is", "it") if len(refused) == 1 else ("are", "them")
+        raise ScenarioError(
+            f"{path}: {', '.join(refused)}: {are} not modelled; remove {them}, or allow {them}"
+            " with --allow-unmodelled"
+        )
     if ignored:
         notes.append(f"{path}: ignored: {', '.join(ignored)}")
     own = cluster.get("config", {})
