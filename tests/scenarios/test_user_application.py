@@ -279,6 +279,7 @@ def test_modules_beside_the_file_are_part_of_the_application(write) -> None:
         ("async def other(): pass", "main", "no `async def main`; it has other"),
         ("def main(): pass", "main", "it has none"),
         ("async def main(:", "main", "app.py:1: not Python"),
+        ("async def main(a, b=1, *, c, d=2): pass", "main", "without arguments, but needs a, c"),
     ],
 )
 def test_a_file_that_is_no_application_is_refused(write, body, function, said) -> None:

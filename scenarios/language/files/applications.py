@@ -25,7 +25,8 @@ def digest(app: str, place: str) -> str:
     """Return the digest of an application's file; check that it has the function.
 
     Raises:
-        ScenarioError: no such file, not Python, or no ``async def`` of that name.
+        ScenarioError: no such file, not Python, or no ``async def`` of that name that can be
+            called without arguments.
     """
     path, function = split(app)
     try:
@@ -37,11 +38,25 @@ def digest(app: str, place: str) -> str:
         raise ScenarioError(f"{path}:{error.lineno}: not Python: {error.msg}") from None
     except ValueError as error:
         raise ScenarioError(f"{place}: {str(path)!r}: not Python: {error}") from None
-    known = [node.name for node in tree.body if isinstance(node, ast.AsyncFunctionDef)]
+    known = {node.name: node for node in tree.body if isinstance(node, ast.AsyncFunctionDef)}
     if function not in known:
         allowed = ", ".join(known) or "none"
         raise ScenarioError(f"{place}: {path} has no `async def {function}`; it has {allowed}")
+    needed = _needed(known[function].args)
+    if needed:
+        raise ScenarioError(
+            f"{place}: {path}: `async def {function}` is called without arguments,"
+            f" but needs {', '.join(needed)}"
+        )
     return hashlib.sha256(source.encode()).hexdigest()[:16]
+
+
+def _needed(arguments: ast.arguments) -> list[str]:
+    """Return the names of the parameters without a default."""
+    positional = [*arguments.posonlyargs, *arguments.args]
+    positional = positional[: len(positional) - len(arguments.defaults)]
+    keyword = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+    return [a.arg for a in positional] + [a.arg for a, default in keyword if default is None]
 
 
 def resolve(data: Mapping[str, Any], folder: Path, place: str) -> dict[str, Any]:
