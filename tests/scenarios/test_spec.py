@@ -124,6 +124,10 @@ MISTAKES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
         {"faults.0.node": "leader:orders-2"},
         ("faults.0.node: orders has partitions 0 to 1",),
     ),
+    "fault on the coordinator of no group": (
+        {"faults.0.node": "coordinator:biling"},
+        ("faults.0.node: no group 'biling'; allowed: ",),
+    ),
     "fault of an unknown kind": ({"faults.0.kind": "fire"}, ("faults.0.kind: ", "'gc-pause'")),
     "fault without a time": ({"faults.0.at": None}, ("faults.0: give at, when",)),
     "fault on an unknown fact": (

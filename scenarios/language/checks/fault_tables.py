@@ -113,7 +113,7 @@ def check_node(place: str, name: str, scenario: Scenario, nodes: list[str]) -> N
     """Check that a name is a host's or a selector.
 
     Raises:
-        ValueError: it is neither, or a selector of a partition that does not exist.
+        ValueError: it is neither, or a selector of a partition or group that does not exist.
     """
     if name in nodes:
         return
@@ -131,6 +131,10 @@ def check_node(place: str, name: str, scenario: Scenario, nodes: list[str]) -> N
             raise ValueError(f"{place}: no topic {topic!r}; allowed: {some(known)}")
         if partition not in map(str, range(known[topic])):
             raise ValueError(f"{place}: {topic} has partitions 0 to {known[topic] - 1}")
+    elif selector == "coordinator":
+        groups = [w.group for w in scenario.workload if w.kind != "producer"]
+        if argument not in groups:
+            raise ValueError(f"{place}: no group {argument!r}; allowed: {some(groups)}")
     elif name.startswith("any-"):
         if name not in ANY:
             raise ValueError(f"{place}: no selector {name!r}; allowed: {some(ANY)}")
