@@ -328,9 +328,7 @@ def excuse(found: CheckFinding, manifest: Mapping[str, Any]) -> str:
     if found.anomaly in permits or f"{found.anomaly}:{topic}" in permits:
         if reasons or found.place.weak or found.anomaly not in CAUSED:
             return "permitted"
-    if found.anomaly in FROM_SPOTS:
-        reasons = []
-    legal = [reason for reason in reasons if reason != UNCLEAN]
+    legal = [each for each in reasons if each != UNCLEAN and found.anomaly not in FROM_SPOTS]
     legal += _touching([loss for loss in losses if loss.reason != UNCLEAN], found.place)
     if found.anomaly in FROM_EPOCH:
         for topic_id, partition, reason in manifest.get("reopened_partitions", []):
@@ -371,13 +369,10 @@ def _explains(loss: Loss, found: CheckFinding) -> bool:
 
 
 def _touching(losses: Sequence[Loss], place: Place) -> list[str]:
-    """Return why records were lost on which a finding rests: one reason for each of its parts.
-
-    It is empty if no loss took records on which one of the parts rests.
-    """
-    found: dict[str, str] = {}
+    """Return a reason for each part of a finding, none if one part rests on nothing lost."""
+    found = {spot[-1]: "" for spot in place.spots}
     for topic_id, partition, first, end, after, before, part in place.spots:
-        known = found.setdefault(part, "")
+        known = found[part]
         for loss in losses:
             if known or (loss.topic_id, loss.partition) != (topic_id, partition):
                 continue
