@@ -180,10 +180,9 @@ _LATE_RELEASES = """
 OWNERS = offending(
     # A group of old consumers, in ZooKeeper. A partition has one owner: the consumer whose claim
     # was confirmed last, until it sends the release, its session ends or its process does, or
-    # another one's release, which has waited for a session, takes it. A claim
-    # that is told after its session has ended is void. A consumer gets no record of what it has
-    # released, and does not release what it held in a session that has ended
-    # (judging/invariants/owners.py).
+    # another one's release, which has waited for a session, takes it. A claim that is told after
+    # its session has ended is void. A consumer gets no record of what it has released, and does not
+    # release what it held in a session that has ended (judging/invariants/owners.py).
     f"""
     WITH sessions AS ({_SESSIONS}),
     drops AS (

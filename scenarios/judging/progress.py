@@ -16,10 +16,10 @@ from kafkasim.scenarios.judging.source import FactSource, PartitionKey
 from kafkasim.scenarios.judging.transactions.liveness.controllers.lost_answers import LostAnswers
 from kafkasim.scenarios.judging.transactions.liveness.failed_replicas import FailedReplicas
 from kafkasim.scenarios.judging.transactions.liveness.positions import Positions
+from kafkasim.scenarios.judging.transactions.liveness.shares.leaders import SHARES
 from kafkasim.scenarios.language.nodes import broker_of
 
 _LAG = re.compile(r"group (\S+) is at (\d+) of (\d+) in (\S+) \(last read by ")
-_SHARE_LAG = re.compile(r"share group (\S+) is at (\d+) of (\d+) in ")
 
 
 class Progress:
@@ -348,7 +348,7 @@ def unread(missing: Iterable[str]) -> dict[str, int]:
     """Return how many offsets each group has not read; nothing if anything else is missing."""
     records: dict[str, int] = {}
     for line in missing:
-        found = _LAG.match(line) or _SHARE_LAG.match(line)
+        found = _LAG.match(line) or SHARES.match(line)
         if found is None:
             return {}
         records[found[1]] = records.get(found[1], 0) + int(found[3]) - int(found[2])

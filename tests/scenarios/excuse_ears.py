@@ -143,7 +143,7 @@ EARS: dict[str, tuple[tuple[str, Sign], ...]] = {
     ),
     "an epoch that was given twice": (
         ("transactions.known.given_again:GivenAgain.excuse", _answered),
-        ("copies.reused_epochs:ReusedEpochs.excuse", _answered),
+        ("transactions.known.reused_epochs:ReusedEpochs.excuse", _answered),
     ),
     "a batch that a later one has overtaken": (("copies.overtaken:Overtaken.covers", _answered),),
     "a sequence that was given back": (

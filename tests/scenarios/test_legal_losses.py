@@ -211,6 +211,16 @@ def test_a_follower_keeps_what_its_leader_lost_and_wrote_anew_in_its_epoch(
     assert losses == [(1, 2)] * (1 + bool(excuse))
 
 
+def _loss_of(key: tuple[str, int], node: str) -> list[Row]:
+    """A coordinator's log loses the one record that it had exposed."""
+    return [
+        (node, facts.Appended(*key, 0, 0, 1, -1, -1, -1, ())),
+        (node, facts.HighWatermark(*key, 0, 1, 1, (1,))),
+        (node, facts.LogLoaded(*key, 0, 0, 0, False)),
+        (node, facts.BecameLeader(*key, 1, 1, 0, 0, (2,))),
+    ]
+
+
 def test_what_a_group_was_promised_is_lost_with_records_of_its_offsets_partition() -> None:
     offsets = facts.TopicCreated(2, "offsets-id", "__consumer_offsets", 50, 3, 1)
     key = ("offsets-id", partition_for("billing", 50))
@@ -218,13 +228,7 @@ def test_what_a_group_was_promised_is_lost_with_records_of_its_offsets_partition
         ("broker-1", committed(5)), ("broker-1", fetched(4)),
         assigned("m1", "orders-0"), assigned("m2", "orders-0"),
     ]  # fmt: skip
-    loss = [
-        facts.Appended(*key, 0, 0, 1, -1, -1, -1, ()),
-        facts.HighWatermark(*key, 0, 1, 1, (1,)),
-        facts.LogLoaded(*key, 0, 0, 0, False),
-        facts.BecameLeader(*key, 1, 1, 0, 0, (2,)),
-    ]
-    lost = [("broker-1", fact) for fact in loss]
+    lost = _loss_of(key, "broker-1")
     promised, answered = broken[::2], broken[1::2]
     for rows, why in (
         (broken, ""), ([*promised, *lost, *answered], LAST),
@@ -249,12 +253,6 @@ def test_a_leader_that_forgot_a_producer_takes_an_epoch_that_was_given_twice(
 ) -> None:
     state = facts.TransactionState("writer", 5, 0, "Empty", "Empty", (), 60000, 1, "init")
     key = ("states-id", partition_for("writer", 50))
-    loss = [
-        facts.Appended(*key, 0, 0, 1, -1, -1, -1, ()),
-        facts.HighWatermark(*key, 0, 1, 1, (1,)),
-        facts.LogLoaded(*key, 0, 0, 0, False),
-        facts.BecameLeader(*key, 1, 1, 0, 0, (2,)),
-    ]
     log = FakeLog([batch(0, [10], pid=5, seq=0), batch(1, [record], pid=5, seq=0)])
     trace = FakeTrace()
     limits = replace(LIMITS, producer_us=10_000_000)
@@ -262,7 +260,7 @@ def test_a_leader_that_forgot_a_producer_takes_an_epoch_that_was_given_twice(
     trace.record([
         *START, ("controller-1", facts.TopicCreated(2, key[0], "__transaction_state", 50, 3, 1)),
         ("broker-1", state), ("broker-1", appended(0, (10,), pid=5, seq=0)),
-        *[("broker-2", fact) for fact in loss if loses], later(seconds),
+        *(_loss_of(key, "broker-2") if loses else ()), later(seconds),
         ("broker-1", appended(1, (record,), pid=5, seq=0)),
     ])  # fmt: skip
     found = [(v.invariant, v.expected) for v in invariants.finish() if v.invariant == "NODUP"]

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 from kafkasim.model import facts
-from kafkasim.scenarios.judging.copies.reused_epochs import ReusedEpochs
 from kafkasim.scenarios.judging.invariants.cleaned.latest import Cleanings
 from kafkasim.scenarios.judging.invariants.traced import (
     TracedBatch,
@@ -26,6 +25,7 @@ from kafkasim.scenarios.judging.source import (
     Loss,
     PartitionKey,
 )
+from kafkasim.scenarios.judging.transactions.known.reused_epochs import ReusedEpochs
 from kafkasim.scenarios.language.nodes import broker_of, node_of
 
 _ALL = 1 << 60
@@ -52,7 +52,7 @@ class Logs:
     def __init__(self, cluster: TracedCluster, producer_us: int) -> None:
         """``producer_us`` is producer.id.expiration.ms."""
         self.cluster = cluster
-        self._epochs = ReusedEpochs(cluster, producer_us)
+        self._epochs = ReusedEpochs(cluster.trace, cluster.losses, producer_us)
         self._partition = cluster.partition
         self._partitions = cluster.partitions
         self._view = cluster.view
@@ -261,17 +261,18 @@ class Logs:
         if earlier is None or earlier[0] == fact.base_offset:
             return
         log = self._log(state.replica(node), node, fact)
-        reused = earlier[2] != first
         for batch in log.read(earlier[0], 1, earlier[0] + 1 + fact.next_offset - fact.base_offset):
             if (batch.base_offset, batch.leader_epoch) == earlier[:2] and (
                 batch.producer_id == fact.producer_id and batch.base_sequence == fact.base_sequence
             ):
+                why = ""
+                if earlier[2] != first:  # other records: their epoch was used before
+                    why = self._epochs.excuse(state.key, fact.producer_id, earlier[3], t)
                 self.cluster.violated(
                     "NODUP", seq, t, state.key,
                     f"producer {fact.producer_id} epoch {fact.producer_epoch} sequence"
                     f" {fact.base_sequence} is at offsets {earlier[0]} and {fact.base_offset}",
-                    self._epochs.excuse(state.key, fact.producer_id, earlier[3], t) if reused
-                    else "",
+                    why,
                 )  # fmt: skip
 
     def _on_high_watermark(self, seq: int, t: int, node: str, fact: facts.HighWatermark) -> None:

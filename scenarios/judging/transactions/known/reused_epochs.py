@@ -10,8 +10,8 @@ epoch and sequence that a batch of the first one has (ProducerStateManager.remov
 from __future__ import annotations
 
 from kafkasim.model import facts
-from kafkasim.scenarios.judging.invariants.traced import TracedCluster, coordinator_partition
-from kafkasim.scenarios.judging.source import UNCLEAN, PartitionKey
+from kafkasim.scenarios.judging.source import FactSource, Losses, PartitionKey
+from kafkasim.scenarios.judging.transactions.footing import Footing
 
 Producer = tuple[PartitionKey, int]
 """A partition and a producer id."""
@@ -20,13 +20,15 @@ Producer = tuple[PartitionKey, int]
 class ReusedEpochs:
     """Follows transactional producers; without one it costs nothing."""
 
-    def __init__(self, cluster: TracedCluster, expiration_us: int) -> None:
-        self._cluster = cluster
+    def __init__(self, trace: FactSource, losses: Losses, expiration_us: int) -> None:
+        """``expiration_us`` is producer.id.expiration.ms."""
+        self._trace = trace
+        self._footing = Footing(trace, losses)
         self._expiration_us = expiration_us
         self._ids: dict[int, str] = {}  # producer id -> transactional id
         self._last_us: dict[Producer, int] = {}  # when a leader last appended something of it
         self._silent: dict[Producer, int] = {}  # the row that ended its last long silence
-        cluster.trace.subscribe(facts.TransactionState, self._on_state)
+        trace.subscribe(facts.TransactionState, self._on_state)
 
     def excuse(self, key: PartitionKey, producer_id: int, since: int, t: int) -> str:
         """Return why a leader may take other records, at ``t``, under a sequence of row ``since``.
@@ -39,14 +41,11 @@ class ReusedEpochs:
         silent = t - last_us >= self._expiration_us
         if not silent and self._silent.get((key, producer_id), -1) <= since:
             return ""
-        topics = self._cluster.topics
-        place = coordinator_partition("__transaction_state", self._ids[producer_id], topics)
-        reasons = [loss.reason for loss in self._cluster.losses(place) if loss.seq > since]
-        return next((reason for reason in reasons if reason != UNCLEAN), "")
+        return self._footing.lost([self._footing.of_id(self._ids[producer_id], after=since)])
 
     def _on_state(self, _seq: int, _t: int, _node: str, fact: facts.TransactionState) -> None:
         if not self._ids:
-            self._cluster.trace.subscribe(facts.Appended, self._on_appended)
+            self._trace.subscribe(facts.Appended, self._on_appended)
         self._ids[fact.producer_id] = fact.transactional_id
 
     def _on_appended(self, seq: int, t: int, _node: str, fact: facts.Appended) -> None:
