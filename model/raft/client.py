@@ -202,9 +202,7 @@ class RaftClient:
         elif state.leader in self._peers and (role is RoleName.FOLLOWER or not voter):
             self._follow(state, now)
         elif role is RoleName.CANDIDATE and voter:
-            self._enter(Candidate(state.epoch, context.node_id, 1), now)
-            self._timer.await_election(now)
-            self._elections.send_votes(now)
+            self._campaign(Candidate(state.epoch, context.node_id, 1), now)
         elif voter and not self.voter_sets.others:
             self.become_candidate(1, now)
         else:
@@ -254,14 +252,18 @@ class RaftClient:
     # -------------------------------------------------- role changes (elections.RoleChanges)
 
     def become_unattached(self, epoch: int, now: int, deadline: int | None = None) -> None:
-        """Enter ``epoch`` without a leader. A running election timeout goes on."""
+        """Enter ``epoch`` without a leader. A running election timeout goes on, until ``deadline``
+        if that is given: a voter whose timeout has ended asks for votes, it does not fetch."""
         role = self.quorum.role
         if deadline is None and not isinstance(role, Follower | Leader):
             deadline = self._timer.deadline
+        if isinstance(role, Candidate) and role.deadline is not None:
+            deadline = max(role.deadline, now)
         voted = role.voted if epoch == role.epoch else NONE
         self._enter(Unattached(epoch, NONE, voted), now)
         self._timer.await_election(now, deadline)
-        self.fetcher.poll(now)
+        if deadline is None or deadline > now or not self.voter_sets.is_voter:
+            self.fetcher.poll(now)
 
     def become_follower(self, epoch: int, leader: int, now: int) -> None:
         """Follow ``leader`` in ``epoch``."""
@@ -287,9 +289,7 @@ class RaftClient:
 
     def become_candidate(self, retries: int, now: int) -> None:
         """Raise the epoch, vote for this replica, and ask the other voters."""
-        self._enter(Candidate(self.epoch + 1, self._context.node_id, retries), now)
-        self._timer.await_election(now)
-        self._elections.send_votes(now)
+        self._campaign(Candidate(self.epoch + 1, self._context.node_id, retries), now)
 
     def become_leader(self, granting: tuple[int, ...], now: int) -> None:
         """Lead the present epoch, and open it with a LeaderChange record."""
@@ -299,6 +299,12 @@ class RaftClient:
         self._appends.open_epoch(role, granting, now)
         self._check_quorum.restart(now)
         self._elections.send_begin_quorum_epoch(now)
+
+    def _campaign(self, role: Candidate, now: int) -> None:
+        self._enter(role, now)
+        self._timer.await_election(now)
+        role.deadline = self._timer.deadline
+        self._elections.send_votes(now)
 
     def _follow(self, state: ElectionState, now: int) -> None:
         self._enter(Follower(state.epoch, state.leader, state.voted), now)

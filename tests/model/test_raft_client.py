@@ -1,6 +1,7 @@
 """RaftClient in a small world: elections, replication, divergence, resignation."""
 
 from kafkasim.model.effects import Close, Open
+from kafkasim.model.raft.context import LANE
 from kafkasim.model.raft.quorum.states import LeaderChange
 from kafkasim.model.raft.rules import RaftRules, RoleName
 from tests.model.raft_cluster import World
@@ -159,6 +160,34 @@ def test_a_cut_off_voter_comes_back_without_an_election():
     world.run(10 * SECOND)
     assert (world.leader(), world.nodes[leader].raft.epoch) == (leader, 1)
     assert world.nodes[other].raft.leader_id == leader
+
+
+def test_a_prospective_voter_whose_timeout_ends_asks_again_at_once():
+    """QuorumState.transitionToUnattached: what remains of the election timeout counts, nothing."""
+    world = World()
+    leader = elected(world)
+    world.isolate(leader)
+    world.run(4 * SECOND)  # check quorum; the others elect another leader
+    others = [i for i in world.ids if i != leader]
+    for i in others:
+        world.crash(i)
+    world.run(10 * SECOND)
+    for _ in range(40):
+        world.run(250_000)
+        assert world.nodes[leader].raft.role.name is RoleName.PROSPECTIVE
+
+
+def test_a_candidate_that_backs_off_keeps_its_election_timeout_in_a_higher_epoch():
+    world = World(voters=3)
+    node = world.nodes[elected(world)]
+    raft = node.raft
+    raft.become_unattached(raft.epoch + 1, world.now)
+    raft.become_candidate(1, world.now)
+    deadline = raft.role.deadline
+    raft.role.backing_off = True
+    node.timers.arm((LANE, "election"), world.now + 1, LANE, raft.shutdown)
+    raft.become_unattached(raft.epoch + 1, world.now)
+    assert node.timers.deadline((LANE, "election")) == deadline
 
 
 def test_an_attempt_to_connect_outlives_the_requests_that_wait_for_it():

@@ -223,7 +223,7 @@ class Elections:
             return
         role = self._quorum.role
         if isinstance(role, Prospective):
-            self._leave_prospective(role, now)
+            self._leave_prospective(role, now, now)
         elif isinstance(role, Candidate) and not role.backing_off and self._backs_off(True):
             self._back_off(role, now)
         elif isinstance(role, Resigned):
@@ -246,13 +246,17 @@ class Elections:
         elif self._backs_off(False):
             self._back_off(role, now)
 
-    def _leave_prospective(self, role: Prospective, now: int) -> None:
-        """Go back to the leader of the epoch, or wait for another election timeout."""
+    def _leave_prospective(self, role: Prospective, now: int, deadline: int | None = None) -> None:
+        """Go back to the leader of the epoch, or wait for another election timeout.
+
+        One whose election timeout ended asks again at once (QuorumState.transitionToUnattached
+        keeps what remains of it unless a majority refused): ``deadline`` is now.
+        """
         if role.leader != NONE:
             self._roles.become_follower(role.epoch, role.leader, now)
         else:
             self._timer.cancel()
-            self._roles.become_unattached(role.epoch, now)
+            self._roles.become_unattached(role.epoch, now, deadline)
 
     def _backs_off(self, timed_out: bool) -> bool:
         return self._context.rules.lost_candidate_backs_off(timed_out)

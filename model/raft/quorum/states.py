@@ -118,9 +118,12 @@ class Prospective(Role):
 
 
 class Candidate(Role):
-    """Has voted for itself in a new epoch; ``backing_off`` once it has lost."""
+    """Has voted for itself in a new epoch; ``backing_off`` once it has lost.
 
-    __slots__ = ("backing_off", "retries", "votes")
+    Its election timeout goes on meanwhile: in a higher epoch what remains of it counts.
+    """
+
+    __slots__ = ("backing_off", "deadline", "retries", "votes")
     name = RoleName.CANDIDATE
 
     def __init__(self, epoch: int, node_id: int, retries: int) -> None:
@@ -128,6 +131,7 @@ class Candidate(Role):
         self.votes = VoteTally(node_id)
         self.retries = retries  # ≥ 1: one more than the elections that it lost in a row
         self.backing_off = False
+        self.deadline: int | None = None  # the end of the election timeout
 
 
 class Follower(Role):
