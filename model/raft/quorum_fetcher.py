@@ -187,6 +187,8 @@ class QuorumFetcher:
             return False
         if answer.error in SNAPSHOT_ERRORS:
             self._forget_snapshot()
+            if answer.leader_epoch == self._quorum.epoch:
+                self._fetched(now)
         elif answer.error is not Errors.NONE and type(answer) is RaftFetchResponse:
             self._peers.note_endpoint(answer.leader_id, answer.leader_endpoint)
         return not self._elections.take_response(
@@ -197,6 +199,7 @@ class QuorumFetcher:
         if response.snapshot_id is not None:
             role.fetching_snapshot = response.snapshot_id
             self._log.snapshots.begin(response.snapshot_id)
+            self._fetched(now)
             return
         try:
             if response.diverging_epoch is not None:
@@ -207,10 +210,16 @@ class QuorumFetcher:
             self._quorum.halt(str(error))
         if self._quorum.halted:
             return
-        role.has_fetched = True
-        self._timer.await_fetch(now)
+        self._fetched(now)
         if response.diverging_epoch is None:  # else what is left may diverge in a lower epoch
             self._delivery.commit(min(response.high_watermark, self._log.end_offset), now)
+
+    def _fetched(self, now: int) -> None:
+        """Note that the leader has answered (FollowerState.resetFetchTimeoutForSuccessfulFetch)."""
+        role = self._quorum.role
+        if isinstance(role, Follower):
+            role.has_fetched = True
+            self._timer.await_fetch(now)
 
     def _append(self, role: Follower, response: RaftFetchResponse, now: int) -> bool:
         """Append the batches, durably on a voter; return whether they are in the log."""
@@ -252,7 +261,7 @@ class QuorumFetcher:
         except DiskError as error:
             self._quorum.halt(str(error))
             return
-        self._timer.await_fetch(now)
+        self._fetched(now)
         if store.written(snapshot) == response.size:
             role.installing = True
             self._snapshots.install(snapshot, partial(self._installed, role, snapshot), now)
@@ -272,7 +281,6 @@ class QuorumFetcher:
             return
         self._context.out.append(MetadataSnapshot("loaded", *snapshot))
         self._delivery.load_snapshot(snapshot, now)
-        role.has_fetched = True
         self.poll(now)
 
     def _forget_snapshot(self) -> None:

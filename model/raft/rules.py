@@ -56,17 +56,13 @@ class RaftRules:
             return voted == candidate
         return up_to_date
 
-    def pre_vote_grant(
-        self, role: RoleName, has_fetched: bool, has_high_watermark: bool, up_to_date: bool
-    ) -> bool:
-        """Return whether a voter grants a pre-vote (KIP-996, KAFKA-17641).
+    def pre_vote_grant(self, role: RoleName, has_fetched: bool, up_to_date: bool) -> bool:
+        """Return whether a voter grants a pre-vote (KIP-996, EpochState.canGrantVote).
 
-        Two voters know that the present epoch works, and refuse: a follower that has fetched from
-        its leader, and a leader that has committed a record of its epoch.
+        A leader refuses, and so does a follower that has fetched from its leader: the present epoch
+        works.
         """
-        if role is RoleName.FOLLOWER and has_fetched:
-            return False
-        if role is RoleName.LEADER and has_high_watermark:
+        if role is RoleName.LEADER or (role is RoleName.FOLLOWER and has_fetched):
             return False
         return up_to_date
 

@@ -67,20 +67,20 @@ def test_votes_for_candidate_2(role, leader, voted, up_to_date, granted):
 
 
 @pytest.mark.parametrize(
-    ("role", "fetched", "high_watermark", "granted"),
+    ("role", "fetched", "granted"),
     [
-        ("follower", False, False, True),
-        ("follower", True, False, False),
-        ("leader", False, False, True),
-        ("leader", False, True, False),
-        ("prospective", False, False, True),
-        ("resigned", False, False, True),
+        ("follower", False, True),
+        ("follower", True, False),
+        ("leader", False, False),
+        ("prospective", False, True),
+        ("candidate", False, True),
+        ("resigned", False, True),
     ],
 )
-def test_pre_votes(role, fetched, high_watermark, granted):
-    """KIP-996, KAFKA-17641."""
-    assert RULES.pre_vote_grant(RoleName(role), fetched, high_watermark, True) is granted
-    assert RULES.pre_vote_grant(RoleName(role), fetched, high_watermark, False) is False
+def test_pre_votes(role, fetched, granted):
+    """KIP-996."""
+    assert RULES.pre_vote_grant(RoleName(role), fetched, True) is granted
+    assert RULES.pre_vote_grant(RoleName(role), fetched, False) is False
 
 
 def test_backoffs():

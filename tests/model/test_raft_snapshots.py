@@ -164,6 +164,24 @@ def test_a_snapshot_that_was_cleaned_while_being_fetched_is_asked_for_anew():
     assert world.halts == []
 
 
+def test_a_voter_that_loads_a_snapshot_knows_that_its_leader_works():
+    """Each chunk counts as a Fetch, so it refuses pre-votes (FollowerState.canGrantVote)."""
+    world = cluster()
+    leader = world.leader()
+    behind = next(i for i in (1, 2, 3) if i != leader)
+    world.isolate(behind)
+    fill(world, 300)
+    shorten(world, leader)
+    world.crash(behind)
+    world.heal()
+    world.start(behind)
+    raft = world.nodes[behind].raft
+    raft.fetcher.snapshot_max_bytes = 1
+    world.run_until(lambda: raft.snapshots.store.written((306, 1)) > 0)
+    assert raft.role.fetching_snapshot == (306, 1)
+    assert raft.role.has_fetched
+
+
 def test_the_epoch_of_a_log_that_is_all_snapshot_is_the_snapshots():
     """A candidate with nothing but a snapshot is as up to date as its end."""
     world = cluster()

@@ -119,8 +119,6 @@ class Elections:
         if error is Errors.NONE:
             self._peers.note_endpoint(request.leader_id, request.leader_endpoint)
             self.take_leader_and_epoch(request.leader_id, request.leader_epoch, now)
-            if isinstance(quorum.role, Follower):
-                self._timer.await_fetch(now)
             if not self._is_meant(request.voter_directory_id):
                 error = Errors.INVALID_VOTER_KEY
         response = BeginQuorumEpochResponse(error, quorum.leader_id, quorum.epoch)
@@ -209,8 +207,7 @@ class Elections:
         )
         if request.pre_vote:
             fetched = isinstance(role, Follower) and role.has_fetched
-            committed = isinstance(role, Leader) and role.high_watermark >= 0
-            return rules.pre_vote_grant(role.name, fetched, committed, up_to_date)
+            return rules.pre_vote_grant(role.name, fetched, up_to_date)
         return rules.grants_vote(
             role.name, role.leader, role.voted, request.candidate_id, up_to_date
         )
