@@ -198,3 +198,15 @@ def test_a_leader_commits_what_it_has_flushed_and_a_majority_has_fetched():
     for flush in flushes:
         flush.handler(None, 0)
     assert progress.told == ["grew", 1, 2]
+
+
+def test_a_replica_has_caught_up_with_what_the_log_was_at_its_last_fetch():
+    """LeaderState.updateReplicaState: a log that grows all the time is caught up with, too."""
+    role = Leader(EPOCH, 1, [2], 0)
+    observer = (4, "disk-4")
+    for now, offset, end in ((10, 3, 9), (20, 9, 12), (30, 10, 15), (40, 15, 15)):
+        role.replica_fetched(observer, False, offset, end, now)
+        role.replica_fetched((2, ""), True, offset, end, now)
+        expected = {10: -1, 20: 10, 30: 10, 40: 40}[now]
+        assert role.observers[observer].last_caught_up_us == expected
+        assert role.fetch_times[2] == (now, expected)

@@ -6,6 +6,7 @@ from kafkasim.model.effects import Request
 from kafkasim.model.errors import Errors
 from kafkasim.model.messages import (
     AddRaftVoterRequest,
+    RaftFetchRequest,
     RemoveRaftVoterRequest,
     UpdateRaftVoterRequest,
 )
@@ -125,6 +126,17 @@ def test_a_removed_leader_whose_request_timed_out_leads_on():
     assert world.leader() == leader
     again = RemoveRaftVoterRequest(leader, f"disk-{leader}")
     assert answers.ask(leader, again) is Errors.VOTER_NOT_FOUND
+
+
+def test_an_observer_whose_log_diverges_has_not_caught_up():
+    """Only a Fetch that needs no truncation and no snapshot counts (tryCompleteFetchRequest)."""
+    world = cluster()
+    leader = world.leader()
+    raft = world.nodes[leader].raft
+    fetch = RaftFetchRequest(9, raft.epoch, 50, raft.epoch, 0, replica_directory_id="disk-9")
+    world.nodes[leader].raft.on_request(Request(OPERATOR, 1, fetch, world.now), world.now)
+    assert world.nodes[leader].out[-1].message.diverging_epoch is not None
+    assert (9, "disk-9") not in raft.role.observers
 
 
 def test_refusals():

@@ -58,12 +58,6 @@ class FetchServer:
             self._refuse(item, error)
             return
         offset, epoch = request.fetch_offset, request.last_fetched_epoch
-        replica = (request.replica_id, request.replica_directory_id)
-        known = self._voters.directories.get(replica[0])
-        voter = replica[0] in role.end_offsets and known in ("", replica[1])
-        if voter:
-            self._check_quorum.fetched(role, replica[0], now)
-        role.replica_fetched(replica, voter, offset, offset >= self._log.end_offset, now)
         snapshot = self._log.snapshot_needed(offset, epoch)
         if snapshot is not None:
             self._answer(role, item, snapshot=snapshot)
@@ -72,22 +66,37 @@ class FetchServer:
         if divergence is not None:
             self._answer(role, item, divergence)
             return
-        if voter and offset != role.end_offsets[replica[0]]:
-            role.end_offsets[replica[0]] = offset
-            self._appends.update_high_watermark(role, now)
+        self._note(role, request, now)
         if self._has_news(request, role) or request.max_wait_ms <= 0:
             self._answer(role, item)
         else:
             self._park(item, now + request.max_wait_ms * 1000)
 
+    def _note(self, role: Leader, request: RaftFetchRequest, now: int) -> None:
+        """Count what a replica of this log has, and that it fetches (updateReplicaState).
+
+        A Fetch that is answered with a divergence or a snapshot does not count; one that was parked
+        counts once more when an append answers it.
+        """
+        id_, directory_id = replica = (request.replica_id, request.replica_directory_id)
+        known = self._voters.directories.get(id_)
+        voter = id_ in role.end_offsets and known in ("", directory_id)
+        if voter:
+            self._check_quorum.fetched(role, id_, now)
+        offset = request.fetch_offset
+        role.replica_fetched(replica, voter, offset, self._log.end_offset, now)
+        if voter and offset != role.end_offsets[id_]:
+            role.end_offsets[id_] = offset
+            self._appends.update_high_watermark(role, now)
+
     def log_grew(self, now: int) -> None:
         """Answer the parked Fetches that find records now."""
-        self._answer_those_with_news()
+        self._answer_those_with_news(now)
 
     def high_watermark_rose(self, now: int) -> None:
         """Answer the parked Fetches that know a lower high watermark, where that is the rule."""
         if self._high_watermark_completes:
-            self._answer_those_with_news()
+            self._answer_those_with_news(now)
 
     def fail_all(self) -> None:
         """Refuse the parked Fetches: the leadership ended."""
@@ -100,13 +109,15 @@ class FetchServer:
             self._context.timers.arm(PARKED_TIMER, deadline, LANE, self._on_deadline)
         self._parked[item.connection, item.correlation] = (deadline, item)
 
-    def _answer_those_with_news(self) -> None:
+    def _answer_those_with_news(self, now: int) -> None:
         role = self._quorum.role
         if not self._parked or not isinstance(role, Leader):
             return
         for key, (_, item) in list(self._parked.items()):
-            if self._has_news(item.message, role):
+            # Where the voters have changed, one answer may raise the high watermark for the next.
+            if key in self._parked and self._has_news(item.message, role):
                 del self._parked[key]
+                self._note(role, item.message, now)
                 self._answer(role, item)
 
     def _has_news(self, request: RaftFetchRequest, role: Leader) -> bool:

@@ -157,6 +157,7 @@ class Leader(Role):
     __slots__ = (
         "announced",
         "end_offsets",
+        "ends_fetched",
         "epoch_start",
         "fetch_times",
         "fetched_voters",
@@ -174,6 +175,8 @@ class Leader(Role):
         self.unacknowledged = dict.fromkeys(others, True)  # voters to send BeginQuorumEpoch to
         self.fetch_times: dict[int, tuple[int, int]] = {}  # voter -> last fetch, caught up (µs)
         self.observers: dict[tuple[int, str], QuorumReplica] = {}  # by (id, directory id)
+        # Replica -> the end of the leader's log at its last Fetch.
+        self.ends_fetched: dict[tuple[int, str], int] = {}
         self.fetched_voters: dict[int, bool] = {}  # since the check quorum timer was started
         self.flushed_offset = epoch_start  # the leader's own log is durable below it
         self.high_watermark = -1  # −1 until a record of this epoch is committed
@@ -184,19 +187,28 @@ class Leader(Role):
         self.unacknowledged.pop(voter, None)
 
     def replica_fetched(
-        self, replica: tuple[int, str], voter: bool, offset: int, caught_up: bool, now: int
+        self, replica: tuple[int, str], voter: bool, offset: int, log_end_offset: int, now: int
     ) -> None:
-        """Note when a replica fetched, and when it last had everything
+        """Note when a replica fetched, and when it last had everything: it asks for the leader's
+        ``log_end_offset``, or now for what that was at its last Fetch
         (LeaderState.updateReplicaState). ``replica`` is (id, directory id); id −1 is nobody."""
+        if replica[0] < 0:
+            return
         if voter:
-            last = self.fetch_times.get(replica[0], (-1, -1))[1]
-            self.fetch_times[replica[0]] = (now, now if caught_up else last)
-        elif replica[0] >= 0:
-            before = self.observers.get(replica)
-            last = -1 if before is None else before.last_caught_up_us
-            self.observers[replica] = QuorumReplica(
-                *replica, offset, now, now if caught_up else last
-            )
+            fetched, caught_up = self.fetch_times.get(replica[0], (-1, -1))
+        else:
+            state = self.observers.get(replica)
+            fetched = -1 if state is None else state.last_fetch_us
+            caught_up = -1 if state is None else state.last_caught_up_us
+        if offset >= log_end_offset:
+            caught_up = now
+        elif 0 < self.ends_fetched.get(replica, -1) <= offset:
+            caught_up = max(caught_up, fetched)
+        self.ends_fetched[replica] = log_end_offset
+        if voter:
+            self.fetch_times[replica[0]] = (now, caught_up)
+        else:
+            self.observers[replica] = QuorumReplica(*replica, offset, now, caught_up)
 
     def change_voters(self, others: list[int], directories: dict[int, str]) -> None:
         """Count another set of voters; the end offset of a former observer is known already."""
