@@ -87,7 +87,8 @@ def test_backoffs():
     assert [quorum.election_backoff_ms(1, draw, 1000) for draw in (0.0, 0.49, 0.99)] == [0, 0, 100]
     assert quorum.election_backoff_ms(50, 0.9, 1000) == 1000
     waits = [quorum.successor_backoff_ms((4, 2, 3, 5), v, 1000) for v in (4, 2, 3, 5, 9)]
-    assert waits == [0, 125, 250, 500, 0]
+    assert waits == [0, 125, 250, 500, 1000]
+    assert quorum.successor_backoff_ms((), 4, 1000) == 0
     assert quorum.preferred_successors({1: 5, 2: 9, 3: 9}) == (2, 3, 1)
 
 

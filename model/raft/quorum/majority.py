@@ -61,11 +61,14 @@ def election_backoff_ms(retries: int, draw: float, max_ms: int) -> int:
 def successor_backoff_ms(successors: tuple[int, ...], voter: int, max_ms: int) -> int:
     """Return how long a voter waits after EndQuorumEpoch before it starts an election.
 
-    The first of the preferred successors starts at once, and so does a voter that is not listed.
+    The first of the preferred successors starts at once; a voter that is not among them waits for
+    as long as any may. A leader that has resigned with its restart prefers nobody, and all start.
     """
-    position = successors.index(voter) if voter in successors else 0
-    if position == 0:
+    if not successors or voter == successors[0]:
         return 0
+    if voter not in successors:
+        return max_ms
+    position = successors.index(voter)
     return min(max_ms, (max_ms >> (len(successors) - 1)) << (position - 1))
 
 
