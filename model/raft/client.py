@@ -116,9 +116,8 @@ class RaftClient:
         self._check_quorum = CheckQuorum(context, self.voter_sets, self._on_quorum_lost)
         self._appends = Appends(context, quorum, self.voter_sets, replicated, self)
         self._fetch_server = FetchServer(
-            context, quorum, self.voter_sets, self._peers, replicated, self._appends,
-            self._check_quorum,
-        )  # fmt: skip
+            context, quorum, self._peers, replicated, self._appends, self._check_quorum
+        )
         self.snapshots = Snapshots(context, quorum, self.voter_sets, replicated)
         self._snapshot_server = SnapshotServer(context, quorum, snapshot_store, self._check_quorum)
         self._voter_changes = VoterChanges(

@@ -135,7 +135,12 @@ class QuorumFetcher:
             if snapshot is not None:
                 position = log.snapshots.written(snapshot)
                 return FetchSnapshotRequest(
-                    replica_id, role.epoch, snapshot, position, self.snapshot_max_bytes
+                    replica_id,
+                    role.epoch,
+                    snapshot,
+                    position,
+                    self.snapshot_max_bytes,
+                    self._context.directory_id,
                 )
         return RaftFetchRequest(
             replica_id,

@@ -150,10 +150,25 @@ def test_check_quorum_counts_the_leader_only_if_it_is_a_voter(node_id, needed):
     check.restart(0)
     first = raft.timers.deadline(CHECK_QUORUM_TIMER)
     for now, voter in enumerate((2, 3, 4), 1):
-        check.fetched(role, 7, now)  # an observer
-        check.fetched(role, voter, now)
+        assert not check.fetched(role, (7, "disk"), now)  # an observer
+        assert check.fetched(role, (voter, "disk"), now)
         moved = raft.timers.deadline(CHECK_QUORUM_TIMER) != first
         assert moved is (now >= needed)
+
+
+def test_a_voter_with_another_disk_does_not_count_for_check_quorum():
+    """LeaderState.updateCheckQuorumForFollowingVoter; also while it loads a snapshot."""
+    raft = context()
+    voters = voters_of(raft, 1, 2)
+    voters.loaded(5, (Voter(1, "", "node-1"), Voter(2, "former", "node-2")), 0)
+    role = Leader(EPOCH, 1, [2], 0)
+    check = CheckQuorum(raft, voters, ignore)
+    check.restart(0)
+    first = raft.timers.deadline(CHECK_QUORUM_TIMER)
+    assert not check.fetched(role, (2, "new"), 1)
+    assert (role.unacknowledged, raft.timers.deadline(CHECK_QUORUM_TIMER)) == ({2: True}, first)
+    assert check.fetched(role, (2, "former"), 1)
+    assert (role.unacknowledged, raft.timers.deadline(CHECK_QUORUM_TIMER)) == ({}, first + 1)
 
 
 def test_a_controller_that_lost_its_disk_does_not_ask_itself():

@@ -97,6 +97,7 @@ class FetchSnapshotRequest(Message):
     snapshot_id: tuple[int, int]  # (end offset, epoch)
     position: int  # in bytes, where the chunk begins
     max_bytes: int = 8 * 1024 * 1024
+    replica_directory_id: str = ""
 
 
 @value

@@ -37,14 +37,18 @@ class CheckQuorum:
         """Stop the timer: the leadership ended."""
         self._context.timers.cancel(CHECK_QUORUM_TIMER)
 
-    def fetched(self, role: Leader, replica: int, now: int) -> None:
-        """Count the fetch of a voter in this epoch; it knows the leader, too."""
-        if replica not in role.end_offsets:
-            return
-        role.acknowledged(replica)
-        role.fetched_voters[replica] = True
+    def fetched(self, role: Leader, replica: tuple[int, str], now: int) -> bool:
+        """Count the fetch of a voter in this epoch; it knows the leader, too. Return whether
+        ``replica``, (id, directory id), is one."""
+        voter, directory_id = replica
+        known = self._voters.directories.get(voter)
+        if voter not in role.end_offsets or known not in ("", directory_id):
+            return False
+        role.acknowledged(voter)
+        role.fetched_voters[voter] = True
         voters = len(self._voters.voters)
         needed = voters // 2 + (0 if self._voters.is_voter else 1)  # the leader counts if it votes
         if len(role.fetched_voters) >= needed:
             role.fetched_voters.clear()
             self.restart(now)
+        return True

@@ -17,7 +17,6 @@ from kafkasim.model.raft.log.replicated_log import ReplicatedLog
 from kafkasim.model.raft.quorum.peers import Peers
 from kafkasim.model.raft.quorum.quorum_state import QuorumState
 from kafkasim.model.raft.quorum.states import Leader
-from kafkasim.model.raft.quorum.voters import VoterSets
 from kafkasim.model.records import RecordBatch
 from kafkasim.model.storage.files import DiskError
 
@@ -31,7 +30,6 @@ class FetchServer:
         self,
         context: RaftContext,
         quorum: QuorumState,
-        voters: VoterSets,
         peers: Peers,
         log: ReplicatedLog,
         appends: Appends,
@@ -39,7 +37,6 @@ class FetchServer:
     ) -> None:
         self._context = context
         self._quorum = quorum
-        self._voters = voters
         self._peers = peers
         self._log = log
         self._appends = appends
@@ -78,11 +75,9 @@ class FetchServer:
         A Fetch that is answered with a divergence or a snapshot does not count; one that was parked
         counts once more when an append answers it.
         """
-        id_, directory_id = replica = (request.replica_id, request.replica_directory_id)
-        known = self._voters.directories.get(id_)
-        voter = id_ in role.end_offsets and known in ("", directory_id)
-        if voter:
-            self._check_quorum.fetched(role, id_, now)
+        id_ = request.replica_id
+        replica = (id_, request.replica_directory_id)
+        voter = self._check_quorum.fetched(role, replica, now)
         offset = request.fetch_offset
         role.replica_fetched(replica, voter, offset, self._log.end_offset, now)
         if voter and offset != role.end_offsets[id_]:

@@ -44,7 +44,8 @@ class SnapshotServer:
         if error is not Errors.NONE or not isinstance(role, Leader):
             self._refuse(item, error)
             return
-        self._check_quorum.fetched(role, request.replica_id, now)
+        replica = (request.replica_id, request.replica_directory_id)
+        self._check_quorum.fetched(role, replica, now)
         try:
             response = self._chunks(role, request)
         except DiskError:
