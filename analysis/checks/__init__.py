@@ -15,6 +15,8 @@ from kafkasim.analysis.checks.copies import queries as copies
 from kafkasim.analysis.checks.harm import brokers as harm
 from kafkasim.analysis.checks.harm import members, rebalances
 from kafkasim.analysis.checks.harm.waits import answers, shutdown, watermark
+from kafkasim.analysis.checks.outside.audit import AUDIT
+from kafkasim.analysis.checks.outside.results import RESULTS
 from kafkasim.analysis.checks.shares import queries as shares
 from kafkasim.analysis.checks.transactions import queries as transactions
 
@@ -72,8 +74,8 @@ CHECKS: dict[str, str] = {
     "held-twice": shares.HELD_TWICE,
     "over-delivered": shares.OVER_DELIVERED,
     "share-skipped": shares.SHARE_SKIPPED,
-    "audit": applications.AUDIT,
-    "stored-results": applications.RESULTS,
+    "audit": AUDIT,
+    "stored-results": RESULTS,
     "no-progress": liveness.NO_PROGRESS,
 }
 """Every check by the name that verdicts show."""

@@ -16,6 +16,7 @@ from tests.analysis.analysis_rows import (
     appended,
     committed,
     final,
+    led,
     marker,
     polled,
     positioned,
@@ -216,6 +217,10 @@ UNCLEAN = loss(reason="unclean-election")
 KNOWN = ("broker-1", facts.GroupState("g", "Empty", 1, (), "", "loaded"))  # names the group
 TWICE = [positioned(0), polled([0, 1], [100, 101])]  # rows 3 and 4
 
+# Rows 3 to 10: a transaction is aborted, its marker is lost, and it is committed.
+HIDDEN = [*COORDINATORS, topic(), READ_COMMITTED, positioned(0), appended(0, 2), *marker(2, False),
+          led(2, 2, 2), *marker(2, True, epoch=2)]  # fmt: skip
+
 RESULT_EXCUSES: dict[str, Excused] = {
     "stored twice: it was delivered twice": (
         [*COORDINATORS, topic(), *TWICE, positioned(0, "committed"), polled([0, 1], [100, 101]),
@@ -244,8 +249,22 @@ RESULT_EXCUSES: dict[str, Excused] = {
          stored(0, 2), KNOWN],
         {"lost-result": 1}, [], [(OFFSETS, loss()), ((T, 0), loss(1, 2))]),
     "no result: its marker was lost": (
-        [*COORDINATORS, topic(), READ_COMMITTED, positioned(0), LED, stored(0, 2), KNOWN],
-        {"lost-result": 1}, [((T, 0), loss(2, 3))], [((T, 0), loss(0, 1)), (OFFSETS, loss())]),
+        [*HIDDEN, LED, stored(0, 2), KNOWN], {"lost-result": 1},
+        [((T, 0), loss(2, 3, seq=8)), ((T, 0), loss(1, 3, seq=8))],
+        [((T, 0), loss(0, 1, seq=8)), ((T, 0), loss(3, 9, seq=8)), ((T, 0), loss(1, 3, seq=5)),
+         (OFFSETS, loss())]),
+    "no result: a marker stood there, and was lost": (
+        [*COORDINATORS, topic(), READ_COMMITTED, positioned(0), appended(0, 1), *marker(1, True),
+         appended(1, 2, producer=8, epoch=2), LED, stored(0, 2), KNOWN], {"lost-result": 1},
+        [((T, 0), loss(1, 2, seq=7))], [((T, 0), loss(2, 3, seq=7)), ((T, 0), loss(1, 2, seq=6))]),
+    "no result: the record stood there all the time": (
+        [*COORDINATORS, topic(), READ_COMMITTED, positioned(0), appended(0, 2), *marker(2, True),
+         LED, stored(0, 2), KNOWN], {"lost-result": 1}, [],
+        [((T, 0), loss(1, 2)), ((T, 0), loss(2, 3)), ((T, 0), loss(5, 9)), (OFFSETS, loss())]),
+    "no result: another producer's transaction was aborted": (
+        [*COORDINATORS, topic(), READ_COMMITTED, positioned(0), appended(0, 2, producer=8),
+         *marker(2, False), LED, stored(0, 2), KNOWN], {"lost-result": 1}, [],
+        [((T, 0), loss(1, 2)), ((T, 0), loss(2, 3))]),
 }  # fmt: skip
 
 

@@ -131,6 +131,26 @@ class _Partition:
                 first = offset
         return first
 
+    def hidden_by(self, offset: int) -> list[tuple[int, int]]:
+        """Return what hid an offset from readers of committed records, in any leader's log.
+
+        Each is an offset, and the row in which a leader appended what stood there: a marker at the
+        offset itself; or an aborted record, and the markers behind it that said so.
+        """
+        found = []
+        batches = {(base, epoch): (pid, seq) for epoch, base, _, pid, seq, _ in self.appended}
+        for epoch, base, end, producer, seq, _ in self.appended:
+            if not base <= offset < end:
+                continue
+            if (offset, epoch) in self.markers:
+                found.append((offset, seq))
+                continue
+            for (at, by), committed in self.markers.items():
+                pid, marked = batches.get((at, by), (-1, -1))
+                if at > offset and by >= epoch and pid == producer and not committed:
+                    found += [(offset, seq), (at, marked)]
+        return found
+
     def _catch_up(self) -> None:
         content = self._content
         for index in range(self._read, len(self.appended)):
@@ -315,6 +335,10 @@ class Holes:
     def is_aborted(self, key: PartitionKey, offset: int) -> bool:
         """Return whether the record at an offset belongs to an aborted transaction."""
         return self.has_markers(key) and self._partitions[key].decision(offset) is False
+
+    def hidden_by(self, key: PartitionKey, offset: int) -> list[tuple[int, int]]:
+        """Return the offsets, with their rows, that hid an offset from committed readers."""
+        return self._partitions[key].hidden_by(offset) if self.has_markers(key) else []
 
     def first_open(self, key: PartitionKey, producer_id: int, end: int) -> int:
         """Return the first offset of a producer's open transaction below ``end``, −1 for none."""

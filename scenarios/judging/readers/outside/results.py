@@ -5,10 +5,12 @@ handles a partition in the order of its offsets, so a record without a result is
 of its partition has a result, or if the group has committed past it.
 
 A legal loss explains only results that rested on it. A second result rests on the first record at
-the offset, if the loss came between two deliveries, and on the group's commits; a missing one of a
-read_committed group rests on the markers behind the offset. Both rest on the group's positions and
-commits before auto.offset.reset moved it: below the offset for a second result, past it for a
-missing one.
+the offset, if the loss came between two deliveries, and on the group's commits. A read_committed
+group may have passed over the offset while it was hidden: a marker stood there, or an aborted
+record. A missing result rests on what hid it, from its append on: a loss of that marker, of that
+record or of a marker that aborted it leaves room for another record, or another decision. Both rest
+on the group's positions and commits before auto.offset.reset moved it: below the offset for a
+second result, past it for a missing one.
 """
 
 from __future__ import annotations
@@ -110,7 +112,9 @@ class StoredResults:
         spots = []
         if name == "lost-result":
             if self._holes.was_read_committed(group, key):
-                spots.append(Spot(key, offset))
+                spots += [
+                    Spot(key, at, at + 1, row) for at, row in self._holes.hidden_by(key, offset)
+                ]
             moved = [row for to, row in resets if to > offset]
         else:
             got = [

@@ -1,0 +1,1 @@
+"""What applications store outside of Kafka, and what an audit counts."""
