@@ -54,6 +54,11 @@ def told(
     return ("consumer-1", facts.ShareAcknowledged("g", "m1", T, 0, offsets, types, error))
 
 
+def wrote(base: int) -> tuple[str, facts.Appended]:
+    """The share coordinator appends a record of the group's states."""
+    return ("broker-3", facts.Appended("share-states", 0, 0, base, base + 1, -1, -1, -1, ()))
+
+
 def pause(seconds: float) -> tuple[str, float]:
     """Time passes."""
     return ("", seconds)
@@ -65,7 +70,7 @@ OVER, SKIPPED = {"over-delivered": 1}, {"share-skipped": 1}
 OTHER = {"broker": 2, "epoch": 2}
 
 BEGUN = [STATE_TOPIC, loaded(0), given(0, 2)]  # rows 0 to 2
-ACCEPTED = [*BEGUN, moved(0, 2, "ACKNOWLEDGED"), told((0, 1, 2), 1, 1, 1)]  # rows 3 and 4
+ACCEPTED = [*BEGUN, moved(0, 2, "ACKNOWLEDGED"), wrote(5), told((0, 1, 2), 1, 1, 1)]  # to row 5
 RELEASED = [*BEGUN, moved(0, 2, "AVAILABLE")]
 LOG = final(1, 100, 101, 102, leading=True)
 EXPIRED = [moved(0, 0, "AVAILABLE", "lock-expired"), pause(30)]
@@ -168,33 +173,44 @@ SHARE_CASES: dict[str, tuple[Case, dict[str, int]]] = {
 Excused = tuple[Case, dict[str, int], Losses, Losses]
 """A case, what it shows, the losses of which each explains it, and those of which none does."""
 
-ANEW = [*BEGUN, moved(1, 2, "ACKNOWLEDGED"), told((1, 2), 1, 1), loaded(2, 2, 2), LOG]
+ANEW = [*BEGUN, moved(1, 2, "ACKNOWLEDGED"), wrote(5), told((1, 2), 1, 1), loaded(2, 2, 2), LOG]
+PRUNED = ("broker-3", facts.LogStart("share-states", 0, 6, "delete-records", 9, 9))
 
 SHARE_EXCUSES: dict[str, Excused] = {
     "share: accepted, and given out again by the next leader": (
-        [*ACCEPTED, loaded(0, 2, 2), given(1, 1, 1, **OTHER)], AGAIN,  # row 6
-        [(STATES, loss(seq=5))],
-        [(STATES, loss(seq=3)), (STATES, loss(seq=7)), (OFFSETS, loss(seq=5)), ((T, 0), loss(0, 1)),
-         (("share-states", 1), loss(seq=5)),
-         (STATES, loss(seq=5, reason="unclean-election"))]),
+        [*ACCEPTED, loaded(0, 2, 2), given(1, 1, 1, **OTHER)], AGAIN,  # written in row 4
+        [(STATES, loss(seq=6)), (STATES, loss(5, 6, seq=5))],
+        [(STATES, loss(seq=4)), (STATES, loss(seq=7)), (OFFSETS, loss(seq=6)), ((T, 0), loss(0, 1)),
+         (STATES, loss(6, 9, seq=6)), (("share-states", 1), loss(seq=6)),
+         (STATES, loss(seq=6, reason="unclean-election"))]),
+    "share: accepted, and another state was written before": (
+        [*BEGUN, wrote(4), *ACCEPTED[3:], loaded(0, 2, 2), given(1, 1, 1, **OTHER)], AGAIN,
+        [(STATES, loss(4, 6, seq=7))], [(STATES, loss(4, 5, seq=7))]),
+    "share: accepted, and only a snapshot repeats it": (
+        [*ACCEPTED, wrote(8), PRUNED, loaded(0, 2, 2), given(1, 1, 1, **OTHER)], AGAIN,
+        [(STATES, loss(8, 9, seq=8))], [(STATES, loss(4, 5, seq=8))]),
+    "share: accepted, and nothing was written": (
+        [*ACCEPTED[:4], ACCEPTED[5], loaded(0, 2, 2), given(1, 1, 1, **OTHER)], AGAIN,
+        [], [(STATES, loss(seq=5))]),
     "share: the next leader begins anew": (
-        ANEW, SKIPPED,  # passed in row 5
-        [(STATES, loss(seq=4))], [(STATES, loss(seq=5)), ((T, 0), loss(1, 2, seq=4)),
-                                  (STATES, loss(seq=4, reason="unclean-election"))]),
+        ANEW, SKIPPED,  # passed in row 6
+        [(STATES, loss(seq=5))],
+        [(STATES, loss(seq=6)), (STATES, loss(6, 9, seq=5)), ((T, 0), loss(1, 2, seq=5)),
+         (STATES, loss(seq=5, reason="unclean-election"))]),
     "share: accepted, then initialized again": (
-        [GROUP_TOPIC, *ACCEPTED, loaded(0), given(1, 1)], AGAIN,  # told in row 5, read in row 6
-        [(OFFSETS, loss(seq=1)), (OFFSETS, loss(seq=5)), (STATES, loss(seq=6))],
-        [(OFFSETS, loss(seq=6)), (("offsets-id", 1), loss(seq=5)), (STATES, loss(seq=5)),
-         (OFFSETS, loss(seq=5, reason="unclean-election"))]),
+        [GROUP_TOPIC, *ACCEPTED, loaded(0), given(1, 1)], AGAIN,  # told in row 6, read in row 7
+        [(OFFSETS, loss(seq=1)), (OFFSETS, loss(seq=6)), (STATES, loss(seq=7))],
+        [(OFFSETS, loss(seq=7)), (("offsets-id", 1), loss(seq=6)), (STATES, loss(seq=5)),
+         (OFFSETS, loss(seq=6, reason="unclean-election"))]),
     "share: accepted, and given out again by a leader that has read nothing since": (
         [GROUP_TOPIC, *ACCEPTED, given(1, 1, 2), loaded(0)], AGAIN, [], [(OFFSETS, loss(seq=1))]),
     "share: initialized again, and begun at the end": (
-        [GROUP_TOPIC, *ANEW], SKIPPED,  # passed in row 6
-        [(OFFSETS, loss(seq=1)), (OFFSETS, loss(seq=5))],
-        [(OFFSETS, loss(seq=6)), (("offsets-id", 1), loss(seq=5)),
-         (OFFSETS, loss(seq=5, reason="unclean-election"))]),
+        [GROUP_TOPIC, *ANEW], SKIPPED,  # passed in row 7
+        [(OFFSETS, loss(seq=1)), (OFFSETS, loss(seq=6))],
+        [(OFFSETS, loss(seq=7)), (("offsets-id", 1), loss(seq=6)),
+         (OFFSETS, loss(seq=6, reason="unclean-election"))]),
     "share: initialized again, then skipped": (
-        [GROUP_TOPIC, *ACCEPTED[:-2], loaded(0), given(0, 0), moved(0, 0, "ACKNOWLEDGED"),
+        [GROUP_TOPIC, *BEGUN, loaded(0), given(0, 0), moved(0, 0, "ACKNOWLEDGED"),
          told((0,), 1), started(2), LOG], SKIPPED, [], [(OFFSETS, loss(seq=2))]),
     "share: held by another one": (
         [*BEGUN, given(1, 1, 2, to="m2")], TWICE, [], [(STATES, loss()), ((T, 0), loss())]),
@@ -205,18 +221,18 @@ SHARE_EXCUSES: dict[str, Excused] = {
 
 SHARE_LOSSES: dict[str, tuple[Case, Losses, dict[str, int]]] = {
     "share: another record, whose offset was lost": (
-        [*ACCEPTED, loaded(0, 2, 2), given(1, 1, 1, **OTHER)], [((T, 0), loss(1, 9, seq=5))], {}),
+        [*ACCEPTED, loaded(0, 2, 2), given(1, 1, 1, **OTHER)], [((T, 0), loss(1, 9, seq=6))], {}),
     "share: another record, by an unclean election": (
         [*ACCEPTED, loaded(0, 2, 2), given(1, 1, 1, **OTHER)],
-        [((T, 0), loss(1, 9, seq=5, reason="unclean-election"))], {}),
+        [((T, 0), loss(1, 9, seq=6, reason="unclean-election"))], {}),
     "share: another record, that was accepted and is given out again": (
         [*ACCEPTED, loaded(0, 2, 2), given(1, 1, 1, **OTHER), told((1,), 1),
-         given(1, 1, 2, **OTHER)], [((T, 0), loss(1, 9, seq=5))], {**AGAIN, **TWICE}),
+         given(1, 1, 2, **OTHER)], [((T, 0), loss(1, 9, seq=6))], {**AGAIN, **TWICE}),
     "share: the record of before a loss": (
         [*ACCEPTED, given(1, 1, 2)], [((T, 0), loss(1, 9, seq=3))], AGAIN),
     "share: skipped where the record was lost": (
         ANEW, [((T, 0), loss(0, 1, seq=4))], {}),
     "share: skipped, and lost later": (
-        ANEW, [((T, 0), loss(0, 1, seq=6))], SKIPPED),
+        ANEW, [((T, 0), loss(0, 1, seq=7))], SKIPPED),
 }  # fmt: skip
 """A case, what the run has legally lost, and what remains."""

@@ -100,28 +100,62 @@ VIEWS = {
 _LOST = "(SELECT run, inline(losses) FROM runs)"
 
 
-def _state(after: str) -> str:
-    """Return the SQL of what the state rests on that a leader has read.
+def _written(found: str) -> str:
+    """Return the SQL of findings with the records of __share_group_state that they rest on.
 
-    ``after`` is the row of the promise. A coordinator that has lost that a share partition was
-    initialized initializes it again, which resets its state: ``load_row`` is the row in which a
-    leader found that, or NULL.
+    They were appended between the rows ``since`` and ``promise`` of a finding; if the log starts
+    behind them, all later ones stand for them (scenarios/judging/shares/states.py).
     """
-    return rests_on(
-        ("true", spot("state_id", "state_partition", after=after, before="seq")),
-        (
-            "load_row IS NOT NULL AND home IS NOT NULL",
-            spot("home", "home_partition", before="load_row"),
-        ),
-    )
+    return f"""
+    WITH found AS ({found}),
+    states AS (
+        SELECT run, topic_id AS state_id, partition AS state_partition, seq AS wrote, base_offset,
+               next_offset
+        FROM Appended
+        LEFT SEMI JOIN share_states
+            ON share_states.run = Appended.run AND state_id = Appended.topic_id
+    ), writes AS (
+        SELECT {_PLACE}, offset, min(base_offset) AS state_first, max(next_offset) AS last,
+               min(wrote) AS state_row
+        FROM found JOIN states USING (run, state_id, state_partition)
+        WHERE since < wrote AND wrote < promise
+        GROUP BY {_PLACE}, offset)
+    SELECT *, IF(coalesce(log_start, 0) >= last, {AT_END}, last) AS state_end
+    FROM found LEFT JOIN writes USING ({_PLACE}, offset)
+    LEFT JOIN (SELECT run, topic_id AS state_id, partition AS state_partition,
+                      max(offset) AS log_start
+               FROM LogStart GROUP BY run, topic_id, partition)
+        USING (run, state_id, state_partition)"""
 
+
+_STATE = rests_on(
+    (
+        "state_first IS NOT NULL",
+        spot(
+            "state_id",
+            "state_partition",
+            "state_first",
+            "state_end",
+            after="state_row",
+            before="seq",
+        ),
+    ),
+    (
+        "load_row IS NOT NULL AND home IS NOT NULL",
+        spot("home", "home_partition", before="load_row"),
+    ),
+)
+"""What the state rests on that a leader has read. A coordinator that has lost that a share
+partition was initialized initializes it again, which resets its state: ``load_row`` is the row in
+which a leader found that, or NULL."""
 
 ACCEPTED_AGAIN = offending(
     # A record was handed out after a member had heard that it is accepted (1) or rejected (3). At
     # an offset that the partition has lost meanwhile stands another record. A leader that another
     # one has replaced goes on from its own memory until it hears of that.
-    f"""
-    SELECT *, array_max(filter(loads, one -> promise < one AND one < seq)) AS load_row
+    _written(f"""
+    SELECT *, array_max(filter(loads, one -> promise < one AND one < seq)) AS load_row,
+           coalesce(array_max(filter(ends, one -> one < promise)), -1) AS since
     FROM (SELECT {_PLACE}, offset, min(seq) AS seq, min_by(promise, seq) AS promise,
                  any_value(state_id) AS state_id, any_value(state_partition) AS state_partition,
                  any_value(home) AS home, any_value(home_partition) AS home_partition,
@@ -148,11 +182,14 @@ ACCEPTED_AGAIN = offending(
            AND lost.partition = given.partition AND lost.first <= offset AND offset < lost.end
            AND promise < lost.seq AND lost.seq < given.seq
     WHERE done IS NULL AND promise IS NOT NULL
-    GROUP BY {_PLACE}, offset)""",
+    GROUP BY {_PLACE}, offset)
+    LEFT JOIN (SELECT {_PLACE}, offset, collect_list(seq) AS ends FROM share_events
+               WHERE state IN ('ACKNOWLEDGED', 'ARCHIVED') GROUP BY {_PLACE}, offset)
+        USING ({_PLACE}, offset)"""),
     "'accepted-again'",
     "'group %s: offset %d was handed out again', group, offset",
     "array(group)",
-    about("offset", promise="promise", spots=_state("promise")),
+    about("offset", promise="promise", spots=_STATE),
 )
 
 HELD_TWICE = offending(
@@ -186,7 +223,7 @@ SHARE_SKIPPED = offending(
     # A start offset is past a record of the final log that no leader had accepted, rejected or
     # archived since the group was deleted last; a record that it archived as aborted was aborted.
     # Until a member has heard of a state that was written, each leader begins anew.
-    f"""
+    _written(f"""
     WITH starts AS (
         SELECT * FROM (
             SELECT {_PLACE}, seq, start_offset, true AS loaded, '' AS reason
@@ -204,7 +241,9 @@ SHARE_SKIPPED = offending(
         SELECT {_PLACE}, max(start_offset) AS high,
                max(start_offset) FILTER (WHERE loaded AND seq < coalesce(written, {AT_END}))
                    AS begin,
-               coalesce(max(start_offset) FILTER (WHERE reason = 'log-start'), 0) AS deleted
+               coalesce(max(start_offset) FILTER (WHERE reason = 'log-start'), 0) AS deleted,
+               coalesce(min(seq) FILTER (WHERE loaded), -1) AS since,
+               coalesce(max(written), {AT_END}) AS promise
         FROM starts GROUP BY {_PLACE}
     ), data AS (
         SELECT run, topic_id, partition, explode(sequence(base, next - 1)) AS offset
@@ -235,13 +274,14 @@ SHARE_SKIPPED = offending(
         GROUP BY {_PLACE}, offset
     )
     SELECT *, IF(array_contains(loads, seq), seq, NULL) AS load_row
-    FROM passed LEFT JOIN share_states USING ({_PLACE})
+    FROM passed JOIN (SELECT {_PLACE}, since, promise FROM bounds) USING ({_PLACE})
+    LEFT JOIN share_states USING ({_PLACE})
     LEFT ANTI JOIN {_LOST} AS lost
         ON lost.run = passed.run AND lost.topic_id = passed.topic_id
            AND lost.partition = passed.partition AND lost.first <= offset AND offset < lost.end
-           AND lost.seq < passed.seq""",
+           AND lost.seq < passed.seq"""),
     "'share-skipped'",
     "'group %s: offset %d was skipped', group, offset",
     "array(group)",
-    about("offset", spots=_state("-1")),
+    about("offset", spots=_STATE),
 )

@@ -20,8 +20,10 @@ one of them counts (SharePartition.startOffsetDuringInitialization).
 Each *tenure* of a leader, from the row in which it has read the persisted state, is judged by
 itself: locks and deliveries since then are in its memory only. What a group had done is forgotten
 when it is deleted. A record at an offset that the partition has lost since is another record. A
-legal loss of ``__share_group_state`` explains a forgotten acknowledgement and a start that was
-reset, if it lies between the row that promised and the row that broke it. So does a legal loss of
+legal loss of ``__share_group_state`` explains a forgotten acknowledgement if it took records that
+were appended between the leader's move and the member's hearing, and a start that was reset if it
+took records that were appended before a member heard of a state at all (``shares/states.py``). So
+does a legal loss of
 the group's partition of ``__consumer_offsets`` before a leader reads the state: a coordinator that
 does not know that a share partition was initialized initializes it again, which resets its state.
 
@@ -36,6 +38,7 @@ from typing import TypeAlias
 
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.delivery import Anomaly
+from kafkasim.scenarios.judging.shares.states import StateLogs
 from kafkasim.scenarios.judging.source import FactSource, Losses, PartitionKey, final_leaders
 from kafkasim.scenarios.judging.transactions.footing import Footing
 from kafkasim.scenarios.judging.transactions.holes import Holes
@@ -81,14 +84,18 @@ class _Tenure:
 class _Found:
     """An anomaly at one offset: the row that shows it, and the row of the broken promise.
 
-    ``read`` is the row, later than the promise, in which a leader has read the persisted state and
-    found that it breaks the promise; −1: no leader has.
+    ``since`` is the row after which the promise was written. ``read`` is the row, later than the
+    promise, in which a leader has read the persisted state and found that it breaks the promise;
+    −1: no leader has.
     """
 
-    __slots__ = ("detail", "promise", "read", "seq")
+    __slots__ = ("detail", "promise", "read", "seq", "since")
 
-    def __init__(self, seq: int, detail: str, promise: int, read: int = -1) -> None:
+    def __init__(
+        self, seq: int, detail: str, promise: int, read: int = -1, since: int = -1
+    ) -> None:
         self.seq = seq
+        self.since = since
         self.detail = detail
         self.promise = promise
         self.read = read
@@ -109,13 +116,16 @@ class _Told:
     def forget(self) -> None:
         """Begin anew: the group was deleted."""
         self.begin = -1  # the start offset of the last leader that found no state
-        self.written = False  # whether a member has heard of a state that was written
+        self.loaded = -1  # the row in which a leader had read the state first
+        self.written = AT_END  # the row in which a member heard first of a state that was written
         self.starts: list[tuple[int, int]] = []  # each start above all before it, and its row
         self.deleted = 0  # below it the log had no record any more
         self.final: dict[int, None] = {}  # offsets that a leader accepted, rejected or archived
         self.aborted: dict[int, None] = {}  # offsets that a leader archived as aborted
         self.done: dict[int, int] = {}  # offset to the row in which a member heard of its end
         self.gaps: dict[int, int] = {}  # the same of offsets without a record
+        self.ended: dict[int, int] = {}  # offset to the row in which a leader ended it last
+        self.since: dict[int, int] = {}  # the same, when the member heard of its end
 
     @property
     def start(self) -> int:
@@ -147,6 +157,7 @@ class Shares:
         self._told: dict[SharePartition, _Told] = {}
         self._logs = final_leaders(trace)
         self._footing = Footing(trace, losses)
+        self._states = StateLogs(trace)
         for kind, handler in (
             (facts.ShareGroupState, self._on_group),
             (facts.SharePartitionLoaded, self._on_loaded),
@@ -178,7 +189,9 @@ class Shares:
             self._note("share-leader-changed", t_us)
         told.leader = node
         told.reads.append(seq)
-        if not told.written:
+        if told.loaded == -1:
+            told.loaded = seq
+        if told.written == AT_END:
             told.begin = max(told.begin, fact.start_offset)
         told.move_start(seq, fact.start_offset)
         tenure = told.tenures[node, fact.leader_epoch] = _Tenure(seq)
@@ -196,7 +209,7 @@ class Shares:
             done = None if deposed else told.done.get(offset)
             if done is not None and not self._was_lost(key, offset, done, seq):
                 read = told.reads[-1] if told.reads and told.reads[-1] > done else -1
-                again = _Found(seq, "was handed out again", done, read)
+                again = _Found(seq, "was handed out again", done, read, told.since[offset])
                 _find(told, "accepted-again", offset, again)
             held = tenure.held.get(offset)
             if held is not None and held.active and t_us < held.until_us:
@@ -209,7 +222,7 @@ class Shares:
                 over = _Found(seq, f"was delivered {count} times", -1)
                 _find(told, "over-delivered", offset, over)
 
-    def _on_moved(self, _seq: int, t_us: int, node: str, fact: facts.ShareMoved) -> None:
+    def _on_moved(self, seq: int, t_us: int, node: str, fact: facts.ShareMoved) -> None:
         told = self._of(fact)
         self._observe(fact, t_us)
         tenure = told.tenures.setdefault((node, fact.leader_epoch), _Tenure())
@@ -218,6 +231,7 @@ class Shares:
             told.aborted.update(dict.fromkeys(offsets))
         elif fact.state in FINAL:
             told.final.update(dict.fromkeys(offsets))
+            told.ended.update(dict.fromkeys(offsets, seq))
         if fact.state in FINAL:
             tenure.ended.update(dict.fromkeys(offsets))
         for offset in offsets:
@@ -250,10 +264,11 @@ class Shares:
     ) -> None:
         if fact.error == "NONE":
             told = self._of(fact)
-            told.written = True
+            told.written = min(seq, told.written)
             for offset, kind in zip(fact.offsets, fact.types, strict=True):
                 if kind in (ACCEPT, REJECT):
                     told.done[offset] = seq
+                    told.since[offset] = told.ended.get(offset, -1)
                 elif kind == GAP:
                     told.gaps[offset] = seq
 
@@ -314,7 +329,8 @@ class Shares:
         """Return why the coordinator had to forget the state of a share partition, or ""."""
         if name not in OF_STATES:
             return ""
-        spots = [self._footing.of_share(group, key, found.promise, found.seq)]
+        state = self._footing.of_share(group, key, before=found.seq)
+        spots = self._states.within(state, found.since, found.promise)
         if found.read != -1:
             spots.append(self._footing.of_group(group, before=found.read))
         return self._footing.lost(spots)
@@ -331,7 +347,8 @@ class Shares:
             seq = next(seq for seq, start in told.starts if start > offset)
             if not self._was_lost(key, offset, -1, seq):
                 read = seq if seq in told.reads else -1
-                _find(told, "share-skipped", offset, _Found(seq, "was skipped", -1, read))
+                skipped = _Found(seq, "was skipped", told.written, read, told.loaded)
+                _find(told, "share-skipped", offset, skipped)
 
     def _was_lost(self, key: PartitionKey, offset: int, after: int, before: int) -> bool:
         """Return whether the partition lost what stood at an offset, between two rows."""
