@@ -39,8 +39,8 @@ CASES: tuple[Case, ...] = (
     Case(
         "lost positions",
         "position-that-never-polled-goes-back",
-        "M01-hw-ignores-followers",
-        "ISRDATA",
+        "B84-reregistration-keeps-leader",
+        "OFFSET",
     ),
     Case("lost commits", "coordinator-lost-generations", "M01-hw-ignores-followers", "ISRDATA"),
     Case("reopened epoch", "a-gap-behind-a-reopened-epoch", "M01-hw-ignores-followers", "ISRDATA"),
@@ -165,7 +165,7 @@ CASES: tuple[Case, ...] = (
         "M05-no-min-isr",
         "MINISR",
     ),
-    Case("cleaned records", "slow-flush-outlasts-its-fault", "M01-hw-ignores-followers", "ISRDATA"),
+    Case("cleaned records", "slow-flush-outlasts-its-fault", "M70-keys-collide", "LATEST"),
     Case(
         "deleted records",
         "delete-records-follower-away",
