@@ -234,6 +234,12 @@ CASES: tuple[Case, ...] = (
         "ISRDATA",
     ),
     Case(
+        "a leader of the quorum that is no voter",
+        "leader-that-is-no-voter-is-not-found",
+        "M01-hw-ignores-followers",
+        "ISRDATA",
+    ),
+    Case(
         "a broker that gave up its registration",
         "registration-of-before-recorded-again",
         "M01-hw-ignores-followers",

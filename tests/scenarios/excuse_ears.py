@@ -226,6 +226,9 @@ EARS: dict[str, tuple[tuple[str, Sign], ...]] = {
     "a metadata quorum that has lost its voters": (
         (f"{LIVENESS}.controllers.lost_voters:LostVoters.excuse", _answered),
     ),
+    "a leader of the quorum that is no voter": (
+        (f"{LIVENESS}.controllers.unlisted_leader:UnlistedLeader.excuse", _answered),
+    ),
     "a broker that gave up its registration": (
         (f"{LIVENESS}.controllers.registrations:Registrations.excuse", _answered),
     ),

@@ -11,6 +11,9 @@ from kafkasim.scenarios.judging.source import BrokerLimits, FactSource, Waits
 from kafkasim.scenarios.judging.transactions.liveness.controllers.leaderless import Leaderless
 from kafkasim.scenarios.judging.transactions.liveness.controllers.lost_voters import LostVoters
 from kafkasim.scenarios.judging.transactions.liveness.controllers.registrations import Registrations
+from kafkasim.scenarios.judging.transactions.liveness.controllers.unlisted_leader import (
+    UnlistedLeader,
+)
 from kafkasim.scenarios.judging.transactions.liveness.forgotten_sequences import ForgottenSequences
 from kafkasim.scenarios.judging.transactions.liveness.groups.carried_epochs import CarriedEpochs
 from kafkasim.scenarios.judging.transactions.liveness.groups.downgrade import Downgrades
@@ -73,6 +76,7 @@ class Stalls:
             RemovedGaps(trace),
             ForgottenSequences(trace, limits.producer_us, progress.positions),
             LostVoters(trace, hosts, registrations),
+            UnlistedLeader(trace, hosts, registrations),
             registrations,
         )
 
