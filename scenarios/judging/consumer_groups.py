@@ -5,19 +5,16 @@ What holds instead, in the committed view of the coordinator:
 
     EXCL                 a partition has one owner at a time, whatever the member epochs
     needless-rebalance   the group epoch rises, and nobody joined, left or subscribed otherwise,
-                         and no topic of the group has changed since it took its last epoch: it was
-                         created, grown or deleted, or its replicas are in other racks. That
-                         epoch may be another coordinator's: the log holds it with what the topics
-                         were then, and whoever loads it looks them up anew (GroupMetadataManager
-                         .consumerGroupHeartbeat, ModernGroup.hasMetadataExpired)
+                         and no topic of the group has changed since it took its last epoch, maybe
+                         at another coordinator, whose log tells the topics: whoever loads it looks
+                         them up anew (ModernGroup.hasMetadataExpired)
     needless-eviction    a member is gone without leaving, silence, or a revocation that is overdue;
                          a classic member also if its JoinGroup is not answered, or no SyncGroup
                          follows, within its rebalance timeout (GroupMetadataManager
                          .classicGroupJoinToConsumerGroup cancels one timer when the answer is
                          committed, and begins the other; a Heartbeat renews neither). The first
                          timer runs since a Heartbeat was told that the group has another epoch
-                         (classicGroupHeartbeatToConsumerGroup);
-                         harm/truth/consumer_groups/removals.py has the one reason to go twice
+                         (classicGroupHeartbeatToConsumerGroup); removals.py: who goes twice
 """
 
 from __future__ import annotations
@@ -25,6 +22,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from kafkasim.model import facts
+from kafkasim.scenarios.judging.harm.truth.consumer_groups.expressions import Expressions
 from kafkasim.scenarios.judging.harm.truth.consumer_groups.removals import Removals
 from kafkasim.scenarios.judging.harm.truth.consumer_groups.topic_changes import TopicChanges
 from kafkasim.scenarios.judging.harm.truth.given_ids import GivenIds
@@ -97,7 +95,7 @@ class ConsumerGroups:
         self._views: dict[tuple[str, str], _View] = {}  # by node and group
         # (Group, epoch) -> when the coordinator of the time took it, when that was so last.
         self._taken: dict[tuple[str, int], int] = {}
-        self._told: dict[str, int] = {}  # group -> when a member last told an expression
+        self._expressions = Expressions()
         self._coordinators: dict[int, tuple[int, str]] = {}  # partition -> (leader epoch, node)
         # Group -> partition -> its owner, and the row that says so.
         self._owners: dict[str, dict[str, tuple[str, int]]] = {}
@@ -144,7 +142,7 @@ class ConsumerGroups:
         if fact.topics and fact.topics != member.topics:
             member.topics = fact.topics
             if any(topic.startswith("/") for topic in fact.topics):
-                self._told[fact.group] = t
+                self._expressions.tell(fact.group, t)
             if view is not None:
                 view.told_us = t
         if fact.rebalance_timeout_ms:
@@ -230,10 +228,10 @@ class ConsumerGroups:
             self._learn_ids(fact, before)
         if before is not None and fact.reason != REVERTED and node not in self._drifting:
             self._check_members(seq, t, node, fact, before)
-            self._check_epoch(seq, t, fact, before)
+            self._check_epoch(seq, t, node, fact, before)
         self._views[key] = _next(t, fact, before, self._since(t, node, fact, before))
         if fact.reason not in RESUMED and self._subscribes_later(fact, before):
-            self._told[fact.group] = t
+            self._expressions.tell(fact.group, t)
 
     def _since(self, t: int, node: str, fact: facts.GroupState, before: _View | None) -> int:
         """Return when the group took its epoch. What is loaded or taken back, it had before."""
@@ -312,7 +310,9 @@ class ConsumerGroups:
                 f" coordinator heard it ({fact.reason})",
             )  # fmt: skip
 
-    def _check_epoch(self, seq: int, t: int, fact: facts.GroupState, before: _View) -> None:
+    def _check_epoch(
+        self, seq: int, t: int, node: str, fact: facts.GroupState, before: _View
+    ) -> None:
         """Check that something has changed when the group epoch rises."""
         topics = {
             topic: None
@@ -323,8 +323,10 @@ class ConsumerGroups:
             fact.generation <= before.epoch
             or before.members != fact.member_ids
             or before.told_us == t
-            or self._told.get(fact.group, -1) >= before.since_us
             or self._topics.any_since(before.since_us - METADATA_LAG_US, topics)
+            or self._expressions.explain(
+                fact.group, before.since_us, self._coordinates(node, fact.group)
+            )
         ):
             return
         self._violated(

@@ -84,10 +84,14 @@ MOVED: list[Row] = [
 ]
 """Another coordinator has loaded the group of m1."""
 RESOLVED: list[Row] = [
-    OFFSETS, LOADED, beats("m1", 0, ("/o.*/",)), group("Stable", 1, "m1"),
+    OFFSETS, LOADED, beats("m1", 0, ("/o.*/",)), group("Stable", 1, "m1"), later(1),
     group("Assigning", 2, "m1"),
 ]  # fmt: skip
 """The expression of m1 has been resolved after its first heartbeat."""
+UNRESOLVED: list[Row] = [
+    *RESOLVED[:-1], beats("m2", 0, ("orders",)), group("Stable", 2, "m1", "m2"),
+]  # fmt: skip
+"""The expression of m1 has not been resolved yet as m2 joins."""
 REJOINS: list[Row] = [beats("m1", 0, ("/o.*/",))]
 TWO: list[Row] = [
     *ALONE, beats("m2", 0, ("orders",)), group("Reconciling", 2, "m1", "m2"),
@@ -288,6 +292,24 @@ STORIES: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
         [*RESOLVED, later(46), group("Empty", 3), later(20), *REJOINS, group("Stable", 3, "m1")],
         [later(1), group("Assigning", 4, "m1")],
         [later(1), group("Assigning", 4, "m1"), later(1), group("Assigning", 5, "m1")],
+    ),
+    "needless-rebalance an expression is resolved after the epoch has risen for a member": (
+        [*UNRESOLVED, later(1)],
+        [group("Assigning", 3, "m1", "m2")],
+        [group("Assigning", 3, "m1", "m2"), later(1), group("Assigning", 4, "m1", "m2")],
+    ),
+    "needless-rebalance a deposed coordinator resolves an expression for itself": (
+        [
+            *UNRESOLVED,
+            later(1),
+            *at(2, elected(2)),
+            (
+                "broker-2",
+                facts.GroupState("billing", "Stable", 2, ("m1", "m2"), "uniform", "loaded"),
+            ),
+        ],
+        [group("Assigning", 3, "m1", "m2"), *at(2, group("Assigning", 3, "m1", "m2"))],
+        [*at(2, group("Assigning", 3, "m1", "m2")), group("Assigning", 3, "m1", "m2")],
     ),
     "needless-rebalance an expression is known when a member joins with it": (
         [*RESOLVED, later(46), group("Empty", 3), later(20), *REJOINS],

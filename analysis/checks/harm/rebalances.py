@@ -198,49 +198,58 @@ _NEEDLESS = """
 _TAKEN = """
     -- The steps of consumer groups, with the time at which the group took its epoch. What is loaded
     -- or taken back, it had before: since its coordinator of the time took it.
-    SELECT step.*, IF(step.epoch_from.resumed,
-                      coalesce(last(IF(takes, step.t_us, NULL), true) OVER epoch,
-                               step.epoch_from.t_us), step.epoch_from.t_us) AS epoch_us
-    FROM (SELECT *, step.fresh AND NOT step.epoch_from.resumed
-                    AND step.node = (max(elected) OVER so_far).node AS takes
+    -- next_coordinates: whether the present coordinator goes on to the next step.
+    SELECT step.*, lead(coordinates) OVER (PARTITION BY run, step.node, group ORDER BY seq)
+               AS next_coordinates,
+           IF(step.epoch_from.resumed,
+              coalesce(last(IF(takes, step.t_us, NULL), true) OVER epoch, step.epoch_from.t_us),
+              step.epoch_from.t_us) AS epoch_us
+    FROM (SELECT *, step.fresh AND NOT step.epoch_from.resumed AND coordinates AS takes FROM (
+          SELECT *, step.node = (max(elected) OVER so_far).node AS coordinates
           FROM (SELECT run, group, seq, struct(group_steps.*) AS step,
                        CAST(NULL AS STRUCT<leader_epoch: BIGINT, node: STRING>) AS elected
                 FROM group_steps WHERE consumer
                 UNION ALL
                 SELECT run, group, seq, NULL, struct(leader_epoch, node)
                 FROM CoordinatorLoaded JOIN homes USING (run, partition) WHERE loaded)
-          WINDOW so_far AS (PARTITION BY run, group ORDER BY seq))
+          WINDOW so_far AS (PARTITION BY run, group ORDER BY seq)))
     WHERE step IS NOT NULL
     WINDOW epoch AS (PARTITION BY run, group, step.generation ORDER BY seq)"""
 
-_RISEN = """
+_RESUBSCRIBED = """
+    -- What members of consumer groups tell that they had not told before.
+    SELECT run, node, group, seq, t_us, exists(topics, topic -> topic LIKE '/%') AS expression
+    FROM (SELECT *, lag(topics) OVER (PARTITION BY run, group, member_id ORDER BY seq) AS before
+          FROM members_told WHERE size(topics) > 0)
+    WHERE before IS NULL OR before != topics"""
+
+_EXPRESSIONS = """
+    -- Expressions that are resolved later: those that are told, and those of members that join
+    -- again, because the last member of an expression takes what it matched with it. Had it been
+    -- known then, the epoch would have risen at once.
+    SELECT run, group, seq, t_us FROM resubscribed WHERE expression
+    UNION ALL
+    SELECT joins.run, joins.group, joins.next_seq, joins.next_t_us
+    FROM (SELECT *, explode(array_except(next_ids, member_ids)) AS member_id FROM group_steps
+          WHERE consumer AND next_what = 'state' AND next_generation = generation) AS joins
+    JOIN (SELECT run, group, member_id, seq, topics FROM members_told WHERE size(topics) > 0)
+        AS asked USING (run, group, member_id)
+    WHERE asked.seq < joins.next_seq
+    GROUP BY joins.run, joins.node, joins.group, joins.next_seq, joins.next_t_us, member_id
+    HAVING exists(max_by(asked.topics, asked.seq), topic -> topic LIKE '/%')"""
+
+_UNEXPLAINED = """
     -- Group epochs that rose in consumer groups with the same members, none of which told of other
-    -- topics then. The coordinator resolves an expression later, and its metadata may be 30 s old.
-    SELECT steps.run, steps.node, steps.group, steps.next_seq, steps.generation, next_generation,
-           next_reason
+    -- topics then, and no topic had changed; the coordinator's metadata may be 30 s old.
+    -- resolved_seq: the last one before it, at the coordinator of that time.
+    SELECT steps.*, max(IF(next_coordinates, next_seq, NULL)) OVER (
+               PARTITION BY run, group ORDER BY next_seq
+               ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS resolved_seq
     FROM (SELECT * FROM taken WHERE judged AND next_what = 'state'
               AND next_generation > generation AND member_ids = next_ids) AS steps
-    LEFT ANTI JOIN (
-        SELECT run, node, group, seq, t_us, exists(topics, topic -> topic LIKE '/%') AS expression
-        FROM (SELECT *, lag(topics) OVER (PARTITION BY run, group, member_id ORDER BY seq) AS before
-              FROM members_told WHERE size(topics) > 0)
-        WHERE before IS NULL OR before != topics) AS told
+    LEFT ANTI JOIN resubscribed AS told
         ON steps.run = told.run AND steps.group = told.group AND told.seq < next_seq
-        AND ((told.t_us = next_t_us AND steps.node = told.node)
-             OR (expression AND told.t_us >= epoch_us))
-    LEFT ANTI JOIN (
-        -- The last member of an expression takes what it matched with it: if it joins again, the
-        -- epoch rises later. Had the expression been known, it would have risen at once.
-        SELECT joins.run, joins.group, joins.next_seq AS seq, joins.next_t_us AS t_us
-        FROM (SELECT *, explode(array_except(next_ids, member_ids)) AS member_id FROM group_steps
-              WHERE consumer AND next_what = 'state' AND next_generation = generation) AS joins
-        JOIN (SELECT run, group, member_id, seq, topics FROM members_told WHERE size(topics) > 0)
-            AS asked USING (run, group, member_id)
-        WHERE asked.seq < joins.next_seq
-        GROUP BY joins.run, joins.node, joins.group, joins.next_seq, joins.next_t_us, member_id
-        HAVING exists(max_by(asked.topics, asked.seq), topic -> topic LIKE '/%')) AS rejoined
-        ON steps.run = rejoined.run AND steps.group = rejoined.group
-        AND rejoined.seq < steps.next_seq AND rejoined.t_us >= epoch_us
+        AND told.t_us = next_t_us AND steps.node = told.node
     LEFT ANTI JOIN (
         SELECT changed.run, wanted.group, changed.seq, changed.t_us
         FROM (SELECT DISTINCT run, group, explode(topics) AS topic FROM members_told) AS wanted
@@ -252,6 +261,14 @@ _RISEN = """
         AND changes.seq < next_seq AND changes.t_us >= epoch_us - 30000000
     WHERE (steps.run, steps.node) NOT IN (SELECT run, node FROM ClockDrifted)"""
 
+_RISEN = """
+    -- Those that no expression explains: one that was told in the epoch before, or for which none
+    -- of them has risen yet.
+    SELECT * FROM unexplained AS risen
+    LEFT ANTI JOIN expressions AS told
+        ON risen.run = told.run AND risen.group = told.group AND told.seq < next_seq
+        AND (told.t_us >= epoch_us OR told.seq > coalesce(resolved_seq, -1))"""
+
 NEEDLESS_REBALANCE = offending(
     # A rebalance has a member that is new, gone or changed its subscription, has missed an answer,
     # or a leader whose topics have changed.
@@ -259,7 +276,9 @@ NEEDLESS_REBALANCE = offending(
     WITH begun AS ({_BEGUN}), joined AS ({_JOINED}), rejoins AS ({_REJOINED}), told AS ({_TOLD}),
     stories AS ({_STORIES}), blank_brokers AS ({_BLANK_BROKERS}),
     changed_topics AS ({_CHANGED_TOPICS}), racks AS ({_RACKS}), moved AS ({_MOVED}),
-    in_other_racks AS ({_IN_OTHER_RACKS}), taken AS ({_TAKEN})
+    in_other_racks AS ({_IN_OTHER_RACKS}), taken AS ({_TAKEN}),
+    resubscribed AS ({_RESUBSCRIBED}), expressions AS ({_EXPRESSIONS}),
+    unexplained AS ({_UNEXPLAINED})
     SELECT run, CAST(NULL AS STRING) AS topic_id, CAST(NULL AS BIGINT) AS partition,
            next_seq AS seq, group,
            format_string('group %s leaves %s of generation %d at %s, and no member, subscription or'
