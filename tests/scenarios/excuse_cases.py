@@ -210,6 +210,12 @@ CASES: tuple[Case, ...] = (
         "ISRDATA",
     ),
     Case(
+        "a leader that was lost before ELR was turned on",
+        "leader-lost-before-elr",
+        "M01-hw-ignores-followers",
+        "ISRDATA",
+    ),
+    Case(
         "partitions that a static leader has not found",
         "unread-in-an-excused-stall",
         "M01-hw-ignores-followers",

@@ -29,7 +29,10 @@ from kafkasim.scenarios.judging.transactions.known.late_batches import LATE_BATC
 from kafkasim.scenarios.judging.transactions.known.late_ends import LATE_END
 from kafkasim.scenarios.judging.transactions.known.skipped_markers import SKIPPED_MARKER
 from kafkasim.scenarios.judging.transactions.known.unlisted import UNLISTED
-from kafkasim.scenarios.judging.transactions.liveness.controllers.leaderless import CLEARED_ELR
+from kafkasim.scenarios.judging.transactions.liveness.controllers.leaderless import (
+    CLEARED_ELR,
+    UNKNOWN_LEADER,
+)
 from kafkasim.scenarios.judging.transactions.liveness.failed_replicas import (
     FORGOTTEN as FORGOTTEN_START,
 )
@@ -184,13 +187,19 @@ EARS: dict[str, tuple[tuple[str, Sign], ...]] = {
     "a coordinator's partition that nobody leads": (
         (
             f"{LIVENESS}.controllers.leaderless:Leaderless.excuse",
-            lambda why, _asked: why not in ("", CLEARED_ELR),
+            lambda why, _asked: why not in ("", CLEARED_ELR, UNKNOWN_LEADER),
         ),
     ),
     "a partition whose ELR was cleared while it had no leader": (
         (
             f"{LIVENESS}.controllers.leaderless:Leaderless.excuse",
             lambda why, _asked: why == CLEARED_ELR,
+        ),
+    ),
+    "a leader that was lost before ELR was turned on": (
+        (
+            f"{LIVENESS}.controllers.leaderless:Leaderless.excuse",
+            lambda why, _asked: why == UNKNOWN_LEADER,
         ),
     ),
     "partitions that a static leader has not found": (

@@ -11,6 +11,7 @@ from kafkasim.scenarios.judging.transactions.liveness.controllers.leaderless imp
     CLEARED_ELR,
     LOST_ANSWER,
     UNCLEAN,
+    UNKNOWN_LEADER,
     Leaderless,
 )
 from tests.scenarios.fact_makers import FakeTrace, Row
@@ -127,6 +128,48 @@ def test_nobody_leads_a_partition_whose_elr_was_cleared_while_it_had_no_leader()
          "not-cleared", "restarted", "led", "another-partition", "led-again", "deleted"],
 )  # fmt: skip
 def test_a_partition_that_may_find_a_leader_has_no_excuse(rows: list[Row]) -> None:
+    assert _excuse(rows, NOBODY) == ""
+
+
+def _turned_on(error: str = "NONE", level: int = 1) -> Row:
+    reason = f"eligible.leader.replicas.version = {level}"
+    return "admin-1", facts.Operated("update-features", "features", error, reason)
+
+
+def _stayed(*known: int, epoch: int = 4) -> Row:
+    """The leader has left by controlled shutdown, and is in the ISR."""
+    reason = "controlled-shutdown"
+    return "controller-1", facts.PartitionChanged(
+        epoch, "C", 0, -1, epoch, epoch, (1,), (1, 2, 3), reason, False, (), known
+    )
+
+
+STAYED, GONE = _stayed(), _state(5, -1, reason="registered")
+UNNOTED = [_created("orders"), STAYED, _turned_on(), GONE]
+
+
+def test_nobody_is_known_to_have_led_before_elr_was_turned_on() -> None:
+    assert _excuse(UNNOTED, NOBODY) == UNKNOWN_LEADER
+    assert _excuse([*UNNOTED, _state(6, -1, reason="reassignment")], NOBODY) == UNKNOWN_LEADER
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [_created("orders"), STAYED, GONE],
+        [_created("orders"), _turned_on(), STAYED, GONE],
+        [_created("orders"), STAYED, _turned_on("TIMED_OUT"), GONE],
+        [_created("orders"), STAYED, _turned_on(level=0), GONE],
+        [_created("orders"), STAYED, _state(5, 1, 1), _turned_on(), _state(6, -1)],
+        [*UNNOTED[:3], _stayed(1, epoch=5), _state(6, -1)],
+        [*UNNOTED, _state(6, 1, 1, reason="unclean")],
+        [*UNNOTED, _unclean(9, "true")],
+        [_unclean(2, "true"), *UNNOTED],
+    ],
+    ids=["no-elr", "on-before", "not-answered", "off", "led-since", "noted", "led", "unclean-later",
+         "unclean"],
+)  # fmt: skip
+def test_a_leader_that_elr_had_to_note_has_no_excuse(rows: list[Row]) -> None:
     assert _excuse(rows, NOBODY) == ""
 
 

@@ -12,6 +12,13 @@ controller knows nobody who has the records: PartitionChangeBuilder.electAnyLead
 but by an unclean election, which the settings have to allow or an operator has to ask for. A
 partition whose settings allow one when its ELR is cleared, or later, has no excuse.
 
+Without ELR nobody notes who led a partition, and a leader that leaves by controlled shutdown may
+leave itself in the ISR. When an operator turns ELR on afterwards
+(eligible.leader.replicas.version 1), the members that the ISR and ELR lose later had the records,
+but the last known leader is nobody: PartitionChangeBuilder.maybeUpdateLastKnownLeader notes the
+leader that a partition loses, and this one had none. Equal in 4.0.0, 4.1.0 (which notes -1) and
+4.2.0.
+
 All members of an ISR and ELR have given up their registration and ended (``registrations.py``). The
 controller knows who has the records, and none of them comes back.
 
@@ -45,6 +52,8 @@ from kafkasim.scenarios.judging.transactions.liveness.controllers.registrations 
 from kafkasim.scenarios.judging.transactions.liveness.shares.leaders import SHARES
 
 CLEARED_ELR = "cleared-elr"
+UNKNOWN_LEADER = "last-leader-unknown"
+_ELR_ON = "eligible.leader.replicas.version = 1"
 UNCLEAN = "unclean.leader.election.enable"
 
 _GROUP = re.compile(r"group (\S+) is at \d+ of \d+ in (\S+) \(last read by (\S+)\)$")
@@ -76,6 +85,7 @@ class Leaderless:
         self._registrations = registrations
         self._leaderless: dict[PartitionKey, str] = {}  # why nobody leads it
         self._awaited: dict[PartitionKey, tuple[int, ...]] = {}  # whom a leaderless one waits for
+        self._unnoted: dict[PartitionKey, bool] = {}  # leader lost; whether ELR was turned on since
         self._epochs: dict[PartitionKey, int] = {}  # the partition epoch of the last change
         self._configured: dict[str, tuple[str, int]] = {}  # resource -> its last new minimum
         self._unclean: dict[str, tuple[int, str | None]] = {}  # resource -> (offset, last setting)
@@ -85,6 +95,7 @@ class Leaderless:
         trace.subscribe(facts.TopicCreated, self._on_topic)
         trace.subscribe(facts.TopicDeleted, self._on_topic_deleted)
         trace.subscribe(facts.ConfigChanged, self._on_config)
+        trace.subscribe(facts.Operated, self._on_operated)
         trace.subscribe(facts.PartitionChanged, self._on_partition)
         trace.subscribe(facts.ZooKeeperConnection, self._on_connection)
         trace.subscribe(facts.StateChangeFailed, self._on_failed)
@@ -162,7 +173,7 @@ class Leaderless:
         self._created.setdefault(fact.topic_id, seq)
 
     def _on_topic_deleted(self, _seq: int, _t: int, _node: str, fact: facts.TopicDeleted) -> None:
-        for known in (self._leaderless, self._awaited):
+        for known in (self._leaderless, self._awaited, self._unnoted):
             for key in [key for key in known if key[0] == fact.topic_id]:
                 del known[key]
 
@@ -172,7 +183,9 @@ class Leaderless:
         if fact.config == UNCLEAN and fact.offset > self._unclean.get(fact.resource, (-1,))[0]:
             self._unclean[fact.resource] = (fact.offset, fact.value)
             for key, why in list(self._leaderless.items()):
-                if why == CLEARED_ELR and self._allows_unclean(self._topics[key[0]].topic):
+                if why in (CLEARED_ELR, UNKNOWN_LEADER) and self._allows_unclean(
+                    self._topics[key[0]].topic
+                ):
                     del self._leaderless[key]  # it should get a leader now
 
     def _on_partition(self, _seq: int, t_us: int, node: str, fact: facts.PartitionChanged) -> None:
@@ -187,10 +200,29 @@ class Leaderless:
         self._awaited.pop(key, None)
         if fact.leader == -1 and (fact.isr or fact.elr) and fact.topic_id in self._topics:
             self._awaited[key] = (*fact.isr, *fact.elr)
+        turned_on = self._note_lost_leader(key, fact)
         if fact.leader != -1 or fact.isr or fact.elr or fact.last_known_elr:
             return
         if known == CLEARED_ELR or self._was_cleared(t_us, node, fact):
             self._leaderless[key] = CLEARED_ELR
+        elif turned_on and not self._allows_unclean(self._topics[fact.topic_id].topic):
+            self._leaderless[key] = UNKNOWN_LEADER
+
+    def _note_lost_leader(self, key: PartitionKey, fact: facts.PartitionChanged) -> bool:
+        """Follow a partition that has lost its leader with a member in the ISR, and noted nobody.
+
+        Return whether an operator has turned ELR on since.
+        """
+        if fact.leader != -1 or fact.last_known_elr or fact.topic_id not in self._topics:
+            self._unnoted.pop(key, None)
+        elif fact.isr and not fact.elr:
+            self._unnoted.setdefault(key, False)
+        return self._unnoted.get(key, False)
+
+    def _on_operated(self, _seq: int, _t: int, _node: str, fact: facts.Operated) -> None:
+        """Note that the ELR is turned on; where it was on before, a lost leader was noted."""
+        if (fact.operation, fact.reason, fact.error) == ("update-features", _ELR_ON, "NONE"):
+            self._unnoted = dict.fromkeys(self._unnoted, True)
 
     def _was_cleared(self, t_us: int, node: str, fact: facts.PartitionChanged) -> bool:
         """Return whether a change clears the ELR, in the batch that changes the minimum."""
