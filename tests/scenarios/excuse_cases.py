@@ -216,6 +216,12 @@ CASES: tuple[Case, ...] = (
         "ISRDATA",
     ),
     Case(
+        "a high watermark that a follower has not taken",
+        "high-watermark-not-taken",
+        "M01-hw-ignores-followers",
+        "ISRDATA",
+    ),
+    Case(
         "partitions that a static leader has not found",
         "unread-in-an-excused-stall",
         "M01-hw-ignores-followers",

@@ -202,6 +202,9 @@ EARS: dict[str, tuple[tuple[str, Sign], ...]] = {
             lambda why, _asked: why == UNKNOWN_LEADER,
         ),
     ),
+    "a high watermark that a follower has not taken": (
+        (f"{LIVENESS}.groups.untaken_watermarks:UntakenWatermarks.excuse", _answered),
+    ),
     "partitions that a static leader has not found": (
         (f"{LIVENESS}.groups.static_leader:StaticLeaders.excuse", _answered),
     ),

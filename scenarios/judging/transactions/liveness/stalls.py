@@ -20,6 +20,9 @@ from kafkasim.scenarios.judging.transactions.liveness.groups.downgrade import Do
 from kafkasim.scenarios.judging.transactions.liveness.groups.failed_loads import FailedLoads
 from kafkasim.scenarios.judging.transactions.liveness.groups.static_leader import StaticLeaders
 from kafkasim.scenarios.judging.transactions.liveness.groups.static_owner import StaticOwners
+from kafkasim.scenarios.judging.transactions.liveness.groups.untaken_watermarks import (
+    UntakenWatermarks,
+)
 from kafkasim.scenarios.judging.transactions.liveness.groups.unwatched import UnwatchedMembers
 from kafkasim.scenarios.judging.transactions.liveness.shares.forgotten_shares import (
     ForgottenShares,
@@ -70,6 +73,7 @@ class Stalls:
             CarriedEpochs(trace),
             FailedLoads(trace, group_key, members),
             ForgottenShares(trace, losses),
+            UntakenWatermarks(trace),
             UnwatchedMembers(trace, group_key, limits.commit_timeout_us),
             StoppedShares(trace),
             ReadGaps(trace, losses),
