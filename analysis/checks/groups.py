@@ -47,7 +47,9 @@ _CONSUMER_GROUPS = f"""
                                 AND coalesce(size(known), 0) > 0, NULL, consumer),
                          true) OVER there AS by_heartbeat,
                  sum(IF(what = 'converted' AND node = coordinator.node, 1, 0)) OVER (
-                     PARTITION BY run, group ORDER BY seq) AS era
+                     PARTITION BY run, group ORDER BY seq) AS era,
+                 last(IF(what IN ('state', 'loaded') AND node = coordinator.node, member_ids, NULL),
+                      true) OVER (PARTITION BY run, group ORDER BY seq) AS present
           FROM (SELECT *, last(member_ids, true) OVER before AS known,
                        max(elected) OVER so_far AS coordinator
                 FROM ({_GROUPS_TOLD})
@@ -83,8 +85,10 @@ DOUBLE_OWNER = offending(
     # In the coordinator's view two members own one partition at a time: in one generation, or in a
     # consumer group at all, whose present coordinator's view counts. A member owns what it was
     # assigned last: a static member's new id takes it from the old one (KIP-345). A coordinator
-    # that loads a consumer group tells anew what each member owns. What was owned before the group
-    # was a classic one for a time may be told afterwards, and says that the member has nothing now.
+    # that loads a consumer group tells anew what each member owns. A member that the previous one
+    # told to be gone owns nothing once the next one has loaded: its log may not have the group any
+    # more, and then it tells of nobody. What was owned before the group was a classic one for a
+    # time may be told afterwards, and says that the member has nothing now.
     rf"""
     SELECT run, CAST(NULL AS STRING) AS topic_id,
            CAST(regexp_extract(tp, r'-(\d+)$', 1) AS BIGINT) AS partition,
@@ -114,7 +118,10 @@ DOUBLE_OWNER = offending(
                             FROM ({_CONSUMER_GROUPS}) AS told
                             JOIN (SELECT DISTINCT run, group, member_id FROM GroupAssigned)
                                 AS members USING (run, group)
-                            WHERE what = 'loaded' AND by_heartbeat AND node = coordinator.node))
+                            WHERE node = coordinator.node
+                                AND (what = 'loaded' AND by_heartbeat
+                                     OR what = 'elected'
+                                        AND NOT array_contains(present, members.member_id))))
                 LATERAL VIEW explode(assignment) AS tp)
           LEFT JOIN (SELECT run, topic, collect_list(seq) AS deletions FROM TopicDeleted
                      GROUP BY run, topic) USING (run, topic))

@@ -99,6 +99,8 @@ class ConsumerGroups:
         self._coordinators: dict[int, tuple[int, str]] = {}  # partition -> (leader epoch, node)
         # Group -> partition -> its owner, and the row that says so.
         self._owners: dict[str, dict[str, tuple[str, int]]] = {}
+        # Group -> its members, as its coordinator told last. Not all of it may be committed.
+        self._present: dict[str, tuple[str, ...]] = {}
         self._epochs: dict[tuple[str, str], int] = {}  # (group, member id) -> its epoch, when told
         self._drifting: dict[str, None] = {}  # hosts
         trace = cluster.trace
@@ -217,6 +219,8 @@ class ConsumerGroups:
     def _on_state(self, seq: int, t: int, node: str, fact: facts.GroupState) -> None:
         if fact.reason == "loaded":
             self._on_loaded_group(node, fact)
+        if self._coordinates(node, fact.group):
+            self._present[fact.group] = fact.member_ids
         key = (node, fact.group)
         if key not in self._groups:
             self._classic[key] = fact
@@ -339,7 +343,8 @@ class ConsumerGroups:
         """EXCL: a partition has one owner, in the committed view of the present coordinator.
 
         A coordinator that loads a group tells all that its members own, once that is committed. The
-        log may hold more than the previous coordinator could tell: what it had not committed.
+        log may hold more than the previous coordinator could tell: what it had not committed, also
+        that the members have left and the group is deleted, of which the load says nothing.
         Likewise, what was owned before the group was a classic one may be told afterwards, and that
         a member has nothing any more while the group is a classic one.
         """
@@ -381,10 +386,24 @@ class ConsumerGroups:
             for key in [key for key in self._classic if key[0] == node]:
                 if self.cluster.group_key(key[1])[1] == fact.partition:
                     del self._classic[key]  # the log tells of it anew, or nothing
+            if self._coordinators[fact.partition][1] == node:
+                self._forget_gone(fact.partition)
             return
         for key in [key for key in self._views if key[0] == node]:
             if self.cluster.group_key(key[1])[1] == fact.partition:
                 del self._views[key]
+
+    def _forget_gone(self, partition: int) -> None:
+        """Take from members what they owned that were gone when the last coordinator told of them.
+
+        The next one tells of the groups that its log has. If it tells of them with these members,
+        it has lost that they are gone, and tells anew what they own.
+        """
+        for group, owners in self._owners.items():
+            if self.cluster.group_key(group)[1] != partition or group not in self._present:
+                continue
+            for name in [n for n, (who, _) in owners.items() if who not in self._present[group]]:
+                del owners[name]
 
     def _on_stopped(self, _s: int, _t: int, node: str, _fact: facts.HostStopped) -> None:
         for key in [key for key in self._views if key[0] == node]:

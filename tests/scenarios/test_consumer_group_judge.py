@@ -171,6 +171,13 @@ APART: list[Row] = [
 """broker-1 was deposed before its conversion was committed, and does not know it yet; broker-2 has
 loaded the group as it was."""
 
+TAKEN_AT_ANOTHER: list[Row] = at(
+    2,
+    *[elected(2), beats("m2", 0, ("orders",)), group("Stable", 1, "m2"), beats("m3", 0, ("o",))],
+    *[group("Reconciling", 2, "m2", "m3"), owns("m2", 2, "orders-0")],
+)
+"""broker-2 loads no group, and gives m2 what m1 has had."""
+
 STORIES: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
     # name: what happened before, how it goes on well, how it goes on badly
     "EXCL an owner that has not released, at another epoch": (
@@ -187,6 +194,11 @@ STORIES: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
         [*ALONE, group("Stable", 4, "m2", "m1", reason="loaded")],
         [owns("m2", 3, "orders-0", "orders-1"), owns("m1", 4)],
         [owns("m2", 3, "orders-0", "orders-1"), owns("m1", 4, "orders-1")],
+    ),
+    "EXCL a coordinator loads nothing of a group whose deletion was not committed": (
+        ALONE,
+        [beats("m1", -1), group("Empty", 2), group("Dead", 0), *TAKEN_AT_ANOTHER],
+        TAKEN_AT_ANOTHER,
     ),
     "EXCL a coordinator loads what a conversion has not changed for good": (
         [
