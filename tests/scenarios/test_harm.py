@@ -105,6 +105,10 @@ def roles(t: float) -> Timed:
     return t, "broker-1", facts.ControlRequest("LeaderAndIsr", 3, 1, "NONE")
 
 
+def updated(t: float) -> Timed:
+    return t, "broker-1", facts.ControlRequest("UpdateMetadata", 3, 1, "NONE")
+
+
 def paused(t: float, node: str) -> Timed:
     return t, node, facts.HostPaused(SECOND)
 
@@ -145,8 +149,9 @@ WAITING: list[Timed] = [  # broker-1 and broker-2 hold offset 0, above the high 
     (0, "controller-1", two_replicas(3)), learns(1, 3), (1, "broker-1", led(0)),
     (5, "broker-1", appended(0, (10,))), (5.1, "broker-2", replicated(0, 1)),
 ]  # fmt: skip
-BARRED: list[Timed] = [  # broker-3 joins no ISR
+BARRED: list[Timed] = [  # broker-3 joins no ISR, which broker-1 knows
     reported(0, 3, 3, stops=True), (0, "controller-1", registration(3, 3, "fenced", True)),
+    learns(0.1, 3),
 ]  # fmt: skip
 SHRUNK: list[Timed] = [  # the same; broker-3 is the third replica, and out of the ISR
     *WAITING[:2], *BARRED, (0, "controller-1", changed(3, (1, 2))), *WAITING[3:],
@@ -308,8 +313,22 @@ STORIES: dict[str, tuple[list[Timed], list[Timed], list[Timed]]] = {
         [*WAITING[:2], (0, "controller-1", two_replicas(3, (1,))), *WAITING[3:]],
         [(9, "broker-1", high_watermark(1))],
         [reported(0, 2, 3, stops=True),
-         (0, "controller-1", registration(5, 2, "fenced", True)),
+         (0, "controller-1", registration(5, 2, "fenced", True)), learns(0.1, 5),
          (9, "broker-1", high_watermark(1))],
+    ),
+    "HWSTALL the leader has not heard that a replica which may join is fenced": (
+        [*WAITING[:2], (0, "controller-1", changed(3, (1, 2))), *WAITING[3:5],
+         reported(4, 3, 3, stops=True), (4, "controller-1", registration(5, 3, "fenced", True)),
+         WAITING[5]],
+        [WAITING[6], learns(5.2, 5), (9, "broker-1", high_watermark(1))],
+        [learns(5, 5), WAITING[6], (9, "broker-1", high_watermark(1))],
+    ),
+    "HWSTALL a ZooKeeper controller's leader has not heard that a replica is fenced": (
+        [*WAITING[:2], (0, "broker-3", changed(3, (1, 2))), updated(0), roles(1), *WAITING[4:5],
+         reported(4, 3, 3, stops=True), (4, "broker-3", registration(5, 3, "fenced", True)),
+         WAITING[5]],
+        [WAITING[6], updated(5.2), (9, "broker-1", high_watermark(1))],
+        [updated(5), WAITING[6], (9, "broker-1", high_watermark(1))],
     ),
     "HWSTALL the leader has not heard that the ISR is smaller": (
         [*WAITING[:2], (0, "controller-1", changed(3, (1, 2, 3))), *BARRED, *WAITING[3:],

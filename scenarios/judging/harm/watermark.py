@@ -19,8 +19,10 @@ no change of its ISR is not judged here; STALESERVE judges it if the change take
 Not judged is what Kafka lets wait for more: a proposed ISR that the controller has not answered; an
 ISR that changed a moment ago; replication under a throttle (KIP-73); a replica outside the ISR that
 is not fenced, since the leader may wait for it to join (shouldWaitForReplicaToJoinIsr). When such a
-replica is fenced, that alone moves nothing: the leader looks again at the next fetch or append, or
-when the partition itself changes.
+replica is fenced, that alone moves nothing: the leader looks again at the next append, at the next
+fetch by which a replica is further than before (Partition.updateFollowerFetchState), or when the
+partition itself changes. It learns of the fence as it learns of its ISR, in ZooKeeper mode by
+UpdateMetadata.
 """
 
 from __future__ import annotations
@@ -54,7 +56,9 @@ class WatermarkStalls:
         self._learnt: dict[str, list[tuple[int, int]]] = {}  # node -> up to which offset, and when
         self._answered: dict[PartitionKey, tuple[int, int]] = {}  # partition epoch, and when
         self._pending: dict[tuple[PartitionKey, int], None] = {}  # proposals, with leader epoch
-        self._fenced_us: dict[int, int] = {}  # the brokers that are fenced, and since when
+        # The brokers that are fenced: since which offset of the metadata, and since when.
+        self._fenced: dict[int, tuple[int, int]] = {}
+        self._updated: dict[str, list[int]] = {}  # node -> when it got each UpdateMetadata
         self._config_us = -1  # when a setting changed last
         self._min_isr: dict[str, list[tuple[int, int]]] = {}  # resource -> when it was set, to what
         self._throttled = False
@@ -85,6 +89,8 @@ class WatermarkStalls:
     def _on_control(self, _seq: int, t: int, node: str, fact: facts.ControlRequest) -> None:
         if fact.api == "LeaderAndIsr" and fact.error == "NONE":
             self._learns(node, self._newest_offset, t)
+        elif fact.api == "UpdateMetadata" and fact.error == "NONE":
+            self._updated.setdefault(node, []).append(t)
 
     def _learns(self, node: str, offset: int, t: int) -> None:
         learnt = self._learnt.setdefault(node, [])
@@ -106,9 +112,9 @@ class WatermarkStalls:
 
     def _on_broker(self, _seq: int, t: int, _n: str, fact: facts.BrokerRegistration) -> None:
         if fact.fenced:
-            self._fenced_us.setdefault(fact.broker, t)
+            self._fenced.setdefault(fact.broker, (fact.offset, t))
         else:
-            self._fenced_us.pop(fact.broker, None)
+            self._fenced.pop(fact.broker, None)
 
     def _on_config(self, _seq: int, t: int, _node: str, fact: facts.ConfigChanged) -> None:
         self._config_us = t
@@ -145,7 +151,7 @@ class WatermarkStalls:
             ahead.append(follower.ahead_us)
         since = max([since, *ahead])
         outside = [each for each in state.replicas if each not in state.isr]
-        fenced = max([self._fenced_us.get(each, now) for each in outside], default=0)
+        fenced = max([self._fenced_us(leader.node, each, now) for each in outside], default=0)
         if fenced > self._changed_us[leader.key] and fenced >= min(ahead, default=0):
             return
         hosts = [leader.node, *[node_of(member) for member in state.isr]]
@@ -166,6 +172,19 @@ class WatermarkStalls:
         if answered is not None and answered[0] >= state.partition_epoch:
             known.append(answered[1])
         return min(known, default=None)
+
+    def _fenced_us(self, node: str, broker: int, now: int) -> int:
+        """Return since when a node knows that a broker is fenced; ``now``, if it does not."""
+        if broker not in self._fenced:
+            return now
+        offset, fenced_us = self._fenced[broker]
+        if node in self._updated:
+            updated = self._updated[node]
+            at = bisect_left(updated, fenced_us)
+            return updated[at] if at < len(updated) else now
+        learnt = self._learnt.get(node, [])
+        at = bisect_left(learnt, offset, key=lambda each: each[0])
+        return learnt[at][1] if at < len(learnt) else now
 
     def _may_move(self, leader: Leader, state: facts.PartitionChanged) -> bool:
         """Return whether Kafka has no reason to hold the high watermark."""

@@ -184,30 +184,47 @@ _KNOWN = """
 
 _STRETCHES = """
     -- The times in which brokers are fenced.
-    SELECT run, broker, min(IF(fenced, struct(seq, t_us), NULL)) AS first, max(until) AS until
+    SELECT run, broker, min(IF(fenced, struct(seq, t_us, offset), NULL)) AS first,
+           max(until) AS until
     FROM (SELECT *, coalesce(lead(seq) OVER one, 1L << 62) AS until,
                  sum(IF(fenced, 0, 1)) OVER one AS stretch
           FROM BrokerRegistration WINDOW one AS (PARTITION BY run, broker ORDER BY seq))
     GROUP BY run, broker, stretch"""
 
+_FENCES = """
+    -- When the leader learned that a replica outside the ISR is fenced, which it is to the end of
+    -- the stand: from the metadata log, or from a ZooKeeper controller.
+    SELECT others.run, others.topic_id, others.partition, others.seq, other,
+           min(news.t_us) AS heard_us
+    FROM others
+    JOIN stretches ON others.run = stretches.run AND other = broker
+        AND first.seq < others.seq AND until > others.seq
+    JOIN (SELECT run, node, seq, t_us, offset AS up_to FROM MetadataCommitted
+          UNION ALL
+          SELECT run, node, seq, t_us, NULL FROM ControlRequest
+          WHERE api = 'UpdateMetadata' AND error = 'NONE') AS news
+        ON others.run = news.run AND others.node = news.node AND news.seq < others.seq
+        AND IF(up_to IS NULL, news.t_us >= first.t_us, up_to >= first.offset)
+    GROUP BY others.run, others.topic_id, others.partition, others.seq, other"""
+
 WATERMARK_STALLS = offending(
     # The high watermark moves within the wait of a fetch and a second after all members of the ISR
-    # have more. The leader may wait for a replica outside that is not fenced; when that is fenced,
-    # the leader looks again at the next fetch or append.
+    # have more. The leader may wait for a replica outside that is not fenced, as far as it knows;
+    # when it learns that it is, it looks again at the next append, or fetch that tells of more.
     f"""
     WITH ahead AS ({_AHEAD}), waiting AS ({_WAITING}), known AS ({_KNOWN}),
-    stretches AS ({_STRETCHES})
+    stretches AS ({_STRETCHES}),
+    others AS (SELECT *, explode_outer(array_except(state.replicas, state.isr)) AS other
+               FROM known WHERE t_us - since_us >= bound_us),
+    fences AS ({_FENCES})
     SELECT run, topic_id, partition, seq, node, hw, stood_us
-    FROM (SELECT known.run, topic_id, partition, seq, any_value(node) AS node,
+    FROM (SELECT run, topic_id, partition, seq, any_value(node) AS node,
                  any_value(hw) AS hw, any_value(state.isr) AS isr, any_value(first_us) AS first_us,
                  any_value(changed_us) AS changed_us, any_value(since_us) AS since_us,
                  any_value(t_us - since_us) AS stood_us, any_value(bound_us) AS bound_us,
-                 max(IF(other IS NULL, 0, coalesce(first.t_us, t_us))) AS fenced_us
-          FROM (SELECT *, explode_outer(array_except(state.replicas, state.isr)) AS other
-                FROM known WHERE t_us - since_us >= bound_us) AS known
-          LEFT JOIN stretches ON known.run = stretches.run AND other = broker
-              AND first.seq < seq AND until > seq
-          GROUP BY known.run, topic_id, partition, seq) AS stalls
+                 max(IF(other IS NULL, 0, coalesce(heard_us, t_us))) AS fenced_us
+          FROM others LEFT JOIN fences USING (run, topic_id, partition, seq, other)
+          GROUP BY run, topic_id, partition, seq) AS stalls
     LEFT ANTI JOIN disturbances ON stalls.run = disturbances.run
         AND (host = node OR array_contains(transform(isr, each -> concat('broker-', each)), host))
         AND begin_us <= since_us + bound_us AND end_us >= first_us - {SLACK_US}
