@@ -127,6 +127,26 @@ def test_a_transaction_of_version_1_adds_partitions_first() -> None:
     ]
 
 
+@pytest.mark.parametrize(("throttle_ms", "lookups"), [(900, 0), (1500, 1), (2500, 2)])
+def test_a_throttled_client_waits_before_it_ends_its_transaction(
+    throttle_ms: int, lookups: int
+) -> None:
+    """NetworkClientUtils.awaitReady waits for request.timeout.ms at most (KIP-219)."""
+    cluster = TransactionalCluster()
+    cluster.throttle_ms = throttle_ms
+    h = transactional(cluster, request_timeout_ms=1000)
+    h.result("begin_transaction")
+    send(h, 1, 1)
+    begun = h.now
+    assert h.result("commit_transaction") is None
+    assert h.now - begun >= throttle_ms * 1000
+    assert cluster.wire == [
+        "Produce t-1 epoch 0 seq 0 v2",
+        *["FindCoordinator tx"] * lookups,
+        "EndTxn commit v2 epoch 0",
+    ]
+
+
 def test_the_facts_of_a_transaction() -> None:
     h = transactional(TransactionalCluster())
     h.result("begin_transaction")

@@ -47,6 +47,7 @@ class TransactionalCluster(Cluster):
         self.producer_id = 7
         self.epoch = -1
         self.offset = 0
+        self.throttle_ms = 0  # how long each Produce tells the client to wait
         self.scripted: dict[type, deque[Errors | tuple[Errors, ...]]] = {}
         self.wire: list[str] = []
         self.handlers |= {
@@ -144,7 +145,7 @@ class TransactionalCluster(Cluster):
                 return None
             self.offset += len(batch.records)
             answers.append(ProducePartitionResponse(part.tp, error, self.offset, -1, 0))
-        return ProduceResponse(tuple(answers))
+        return ProduceResponse(tuple(answers), self.throttle_ms)
 
 
 def transactional(cluster: TransactionalCluster, **properties: Any) -> Harness:

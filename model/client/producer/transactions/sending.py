@@ -2,9 +2,10 @@
 
 At most one transactional request is in flight. While one is, or waits for its backoff, no batch is
 sent: Kafka's Sender thread waits for it. A request to a coordinator goes over the connection on
-which batches go to the same broker. The first request on a connection to the transaction
-coordinator is ApiVersions, whose answer tells the finalized transaction.version; Kafka asks on all
-connections, and takes the answer with the newest features epoch.
+which batches go to the same broker, and waits while that broker throttles the client (KIP-219). The
+first request on a connection to the transaction coordinator is ApiVersions, whose answer tells the
+finalized transaction.version; Kafka asks on all connections, and takes the answer with the newest
+features epoch.
 """
 
 from __future__ import annotations
@@ -192,6 +193,30 @@ class TransactionalSending:
                 request.reenqueue()  # and so it will wait for its backoff, as Kafka's does
                 return
             channel = self._connections.channel(*node)
+            if channel.throttled_until > now:
+                until = min(channel.throttled_until, now + channel.request_timeout_us)
+                self._sleep(until, partial(self._on_ready, request, kind, channel))
+                return
+        self._dispatch(request, channel, now)
+
+    def _on_ready(
+        self, request: TxnRequest, kind: CoordinatorType, channel: Channel, now: int
+    ) -> None:
+        """Send a request if the coordinator's broker does not throttle the client any more.
+
+        Else the wait has taken as long as a request may, and the coordinator is looked up again
+        (NetworkClientUtils.awaitReady, Sender.maybeFindCoordinatorAndRetry). The end of a throttle
+        does not wake Kafka's thread, so that it may wait on until something arrives.
+        """
+        if channel.throttled_until <= now:
+            self._dispatch(request, channel, now)
+            return
+        self._manager.lookup(kind, request.key)
+        request.reenqueue()
+        self._wake(now)
+
+    def _dispatch(self, request: TxnRequest, channel: Channel, now: int) -> None:
+        """Send a request at once, or after its backoff if it is sent again."""
         if not request.is_retry:
             self._send(request, channel, now)
             return
