@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.harm.truth.consumer_groups.expressions import Expressions
+from kafkasim.scenarios.judging.harm.truth.consumer_groups.owned import Owned
 from kafkasim.scenarios.judging.harm.truth.consumer_groups.removals import Removals
 from kafkasim.scenarios.judging.harm.truth.consumer_groups.topic_changes import TopicChanges
 from kafkasim.scenarios.judging.harm.truth.given_ids import GivenIds
@@ -97,10 +98,7 @@ class ConsumerGroups:
         self._taken: dict[tuple[str, int], int] = {}
         self._expressions = Expressions()
         self._coordinators: dict[int, tuple[int, str]] = {}  # partition -> (leader epoch, node)
-        # Group -> partition -> its owner, and the row that says so.
-        self._owners: dict[str, dict[str, tuple[str, int]]] = {}
-        # Group -> its members, as its coordinator told last. Not all of it may be committed.
-        self._present: dict[str, tuple[str, ...]] = {}
+        self._owned = Owned()
         self._epochs: dict[tuple[str, str], int] = {}  # (group, member id) -> its epoch, when told
         self._drifting: dict[str, None] = {}  # hosts
         trace = cluster.trace
@@ -176,7 +174,7 @@ class ConsumerGroups:
         """
         self._views.pop((node, fact.group), None)
         if self._coordinates(node, fact.group):
-            self._owners.pop(fact.group, None)
+            self._owned.forget(fact.group)
         if fact.protocol == "classic":
             self._groups.pop((node, fact.group), None)
         else:
@@ -220,7 +218,7 @@ class ConsumerGroups:
         if fact.reason == "loaded":
             self._on_loaded_group(node, fact)
         if self._coordinates(node, fact.group):
-            self._present[fact.group] = fact.member_ids
+            self._owned.has_members(fact.group, fact.member_ids)
         key = (node, fact.group)
         if key not in self._groups:
             self._classic[key] = fact
@@ -281,7 +279,7 @@ class ConsumerGroups:
         A classic group with members has a leader, a consumer group has none.
         """
         if self._coordinates(node, fact.group):
-            self._owners.pop(fact.group, None)
+            self._owned.forget(fact.group)
         if fact.group_leader:
             self._groups.pop((node, fact.group), None)
             self._views.pop((node, fact.group), None)
@@ -352,21 +350,16 @@ class ConsumerGroups:
         if not self._coordinates(node, group):
             return
         self._epochs[group, fact.member_id] = fact.generation
-        owners = self._owners.setdefault(group, {})
-        for name in [name for name, (who, _) in owners.items() if who == fact.member_id]:
-            del owners[name]
+        self._owned.take(group, fact.member_id)
         former = self._former_generation(node, group)
         if (node, group) not in self._groups or fact.generation < former:
             return
-        for name in fact.assignment:
-            known = owners.get(name)
-            owners[name] = (fact.member_id, seq)
-            if known is not None:
-                self._violated(
-                    "EXCL", seq, t, group,
-                    f"consumer group {group}: {known[0]} and {fact.member_id} both own {name}",
-                    promise=known[1],
-                )  # fmt: skip
+        for name, owner, row in self._owned.give(group, fact.member_id, fact.assignment, seq):
+            self._violated(
+                "EXCL", seq, t, group,
+                f"consumer group {group}: {owner} and {fact.member_id} both own {name}",
+                promise=row,
+            )  # fmt: skip
 
     def _former_generation(self, node: str, group: str) -> int:
         """Return the last generation of a consumer group's time as a classic one; 0 for none."""
@@ -387,23 +380,12 @@ class ConsumerGroups:
                 if self.cluster.group_key(key[1])[1] == fact.partition:
                     del self._classic[key]  # the log tells of it anew, or nothing
             if self._coordinators[fact.partition][1] == node:
-                self._forget_gone(fact.partition)
+                home = self.cluster.group_key
+                self._owned.forget_gone(lambda group: home(group)[1] == fact.partition)
             return
         for key in [key for key in self._views if key[0] == node]:
             if self.cluster.group_key(key[1])[1] == fact.partition:
                 del self._views[key]
-
-    def _forget_gone(self, partition: int) -> None:
-        """Take from members what they owned that were gone when the last coordinator told of them.
-
-        The next one tells of the groups that its log has. If it tells of them with these members,
-        it has lost that they are gone, and tells anew what they own.
-        """
-        for group, owners in self._owners.items():
-            if self.cluster.group_key(group)[1] != partition or group not in self._present:
-                continue
-            for name in [n for n, (who, _) in owners.items() if who not in self._present[group]]:
-                del owners[name]
 
     def _on_stopped(self, _s: int, _t: int, node: str, _fact: facts.HostStopped) -> None:
         for key in [key for key in self._views if key[0] == node]:
@@ -422,9 +404,7 @@ class ConsumerGroups:
     # Topics.
 
     def _on_topic_deleted(self, _s: int, _t: int, _n: str, fact: facts.TopicDeleted) -> None:
-        for owners in self._owners.values():
-            for name in [name for name in owners if name.rpartition("-")[0] == fact.topic]:
-                del owners[name]
+        self._owned.forget_topic(fact.topic)
 
     def _violated(
         self, name: str, seq: int, t: int, group: str, message: str, promise: int = -1
