@@ -19,7 +19,7 @@ _PROMISED = """
            AND struct(commits.coordinator_epoch, commits.next_offset)
                <= struct(deleted.coordinator_epoch, deleted.next_offset)"""
 
-_EXPIRABLE = """
+EXPIRABLE = """
     -- When a group had no members for offsets.retention.minutes: its offsets may have expired.
     SELECT run, group, t_us AS since, until, retention_us
     FROM (SELECT run, group, t_us, empty,
@@ -59,7 +59,7 @@ OFFSET_REGRESSION = offending(
     LEFT JOIN resets USING (run, topic_id, partition, group)
     WHERE offset < promised AND coordinator_epoch >= known_epoch AND (fetched OR offset >= 0)
           AND NOT (fetched AND offset < 0 AND coalesce(gone, false))) AS regressed
-    LEFT ANTI JOIN ({_EXPIRABLE}) AS expirable
+    LEFT ANTI JOIN ({EXPIRABLE}) AS expirable
         ON regressed.run = expirable.run AND regressed.group = expirable.group
            AND regressed.fetched AND regressed.offset < 0
            AND regressed.t_us - since >= retention_us

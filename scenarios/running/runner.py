@@ -92,8 +92,10 @@ class ScenarioRun:
             self.faults.broker_limits,
         )
         self.delivery = Delivery(self.trace, self.invariants.losses)
+        losses, holes, note = self.invariants.losses, self.delivery.holes, self.observer.note
+        retention_us = self.faults.broker_limits.retention_us
         self.transactions = Transactions(
-            self.trace, self.delivery.holes, self.invariants.losses, self.delivery.given_back
+            self.trace, holes, losses, self.delivery.given_back, retention_us
         )
         self.stalls = self._stalls()
         readers = Readers(self.trace)
@@ -110,8 +112,7 @@ class ScenarioRun:
         self.key_order = KeyOrder(self.trace, self.delivery.holes)
         self.deletions = MissedDeletions(self.trace, self.delivery.holes, self.observer.note)
         self.audit = Audit(self.trace, self.invariants.losses, audited(scenario))
-        losses, limit = self.invariants.losses, delivery_limit(scenario)
-        holes, note = self.delivery.holes, self.observer.note
+        limit = delivery_limit(scenario)
         self.shares = Shares(self.trace, losses, holes, limit, note)
         self.trace.subscribe(facts.ApplicationFailed, self._on_application_failed)
         self.missing: list[str] = []

@@ -66,6 +66,7 @@ from tests.analysis.story_cases import SPEC, STORY_CASES
 from tests.scenarios.transaction_cases import (
     BACK,
     EXCUSES,
+    EXPIRED_OFFSETS,
     LATE_BATCHES,
     LATE_ENDS,
     ORDER_SENT,
@@ -316,7 +317,7 @@ CASES: dict[str, tuple[Case, dict[str, int]]] = {
     },
     **{
         f"transactions: {name}": (passing(rows), expected)
-        for known in (LATE_BATCHES, LATE_ENDS, SKIPPED_MARKERS, UNLISTED_IDS)
+        for known in (EXPIRED_OFFSETS, LATE_BATCHES, LATE_ENDS, SKIPPED_MARKERS, UNLISTED_IDS)
         for name, (rows, expected) in known.items()
     },
 }  # fmt: skip

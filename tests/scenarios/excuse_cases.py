@@ -147,6 +147,12 @@ CASES: tuple[Case, ...] = (
         "ISRDATA",
     ),
     Case(
+        "offsets that have expired",
+        "offsets-of-a-processor-that-was-away-expire",
+        "M01-hw-ignores-followers",
+        "ISRDATA",
+    ),
+    Case(
         "the epoch of a deleted topic",
         "epoch-of-a-deleted-topic",
         "M01-hw-ignores-followers",

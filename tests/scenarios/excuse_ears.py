@@ -25,6 +25,7 @@ from kafkasim.scenarios.judging.source import (
     UNCLEAN,
     acknowledged,
 )
+from kafkasim.scenarios.judging.transactions.known.expired_offsets import EXPIRED
 from kafkasim.scenarios.judging.transactions.known.late_batches import LATE_BATCH
 from kafkasim.scenarios.judging.transactions.known.late_ends import LATE_END
 from kafkasim.scenarios.judging.transactions.known.skipped_markers import SKIPPED_MARKER
@@ -280,6 +281,7 @@ TOLD: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
     ("an id that nobody lists", (UNLISTED,), ()),
     ("a marker that was skipped", (SKIPPED_MARKER,), ()),
     ("a coordinator without its log", (NOT_DEPOSED,), ()),
+    ("offsets that have expired", (EXPIRED,), ()),
     ("rewritten sequences", (REWRITTEN,), ()),
 )  # fmt: skip
 """Excuses that a result tells: by their reasons, and the anomalies, () for all"""

@@ -11,10 +11,12 @@ from kafkasim.scenarios.judging.transactions.judge import Transactions
 from kafkasim.scenarios.judging.transactions.known.given_again import GivenBack
 from kafkasim.scenarios.language.vocabulary import ANOMALIES
 from tests.scenarios.fact_makers import FakeTrace
+from tests.scenarios.invariant_stories.judged import LIMITS
 from tests.scenarios.transaction_cases import (
     ATTEMPTS,
     BACK,
     EXCUSES,
+    EXPIRED_OFFSETS,
     LATE_BATCHES,
     LATE_ENDS,
     RESTING,
@@ -25,9 +27,9 @@ from tests.scenarios.transaction_cases import (
     excused,
 )
 
-KNOWN = LATE_BATCHES | LATE_ENDS | SKIPPED_MARKERS | UNLISTED_IDS
+KNOWN = EXPIRED_OFFSETS | LATE_BATCHES | LATE_ENDS | SKIPPED_MARKERS | UNLISTED_IDS
 
-OTHERS = ("duplicate",)
+OTHERS = ("duplicate", "offset-regression")
 """Anomalies that other judges find."""
 
 
@@ -37,7 +39,7 @@ def judge(rows: Rows, *lost: tuple[tuple[str, int], Loss]) -> dict[str, int]:
     def losses(key: tuple[str, int]) -> list[Loss]:
         return [loss for of, loss in lost if of == key]
 
-    judged = Transactions(trace, Holes(trace), losses, GivenBack(trace))
+    judged = Transactions(trace, Holes(trace), losses, GivenBack(trace), LIMITS.retention_us)
     trace.record(rows)
     return {found.name: found.count for found in judged.finish() if not found.expected}
 

@@ -687,3 +687,35 @@ STORIES |= {
         answered(offset=1), AGAIN),
     "two outputs: a KRaft coordinator in a failed directory": (answered(zookeeper=False), AGAIN),
 }  # fmt: skip
+
+
+def expired(*between: tuple[str, Any], empty_s: float = 60, told: int = 1) -> Rows:
+    """A processor was away for ``empty_s``, and works again through what the group has committed.
+
+    It was told ``told`` times, at the end, that the group has no offset.
+    """
+    away = ("broker-1", facts.GroupState("g", "Empty", 2, (), "", "no members"))
+    back = ("broker-1", facts.GroupState("g", "Stable", 3, ("m1",), "range", "assignment stored"))
+    none = ("broker-1", facts.OffsetFetched("g", "orders", 0, -1, 1))
+    return [
+        *TOPICS, *READER, *PROCESSOR, *appended(0, 100, pid=-1), *polled(0, 100), *committed(1),
+        *appended(0, 100, pid=-1, topic=OUT), away, ("world", empty_s), back, *between,
+        *[none] * told, *sought(0), *appended(1, 100, pid=-1, topic=OUT), *INPUT_LOG,
+    ]  # fmt: skip
+
+
+OUT_TWICE = final((0, (100, 100), -1), topic=OUT)
+UNTIMELY = AGAIN | {"offset-regression": 1}
+EXPIRED_OFFSETS: dict[str, tuple[Rows, dict[str, int]]] = {
+    "two outputs: the group's offsets expired": ([*expired(), *OUT_TWICE], {"duplicate": 1}),
+    "two outputs: the group was without members too shortly": (
+        [*expired(empty_s=59), *OUT_TWICE], UNTIMELY),
+    "two outputs: the group has committed since": (
+        [*expired(("world", 1), *committed(1)), *OUT_TWICE], UNTIMELY),
+    "two outputs: nobody told that the offsets are gone": (
+        [*expired(told=0), *OUT_TWICE], AGAIN),
+    "three outputs: the group's offsets expired once": (
+        [*expired(told=2), *appended(2, 100, pid=-1, topic=OUT),
+         *final((0, (100, 100, 100), -1), topic=OUT)], AGAIN),
+}  # fmt: skip
+"""Stories of inputs that a group has forgotten that it handled; offsets are retained for 60 s."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kafkasim.analysis.checks.base import AT_END, HOME, NO_SPOTS, about, offending, spot
+from kafkasim.analysis.checks.readers import EXPIRABLE
 from kafkasim.analysis.checks.transactions.given_back import GIVEN_BACK
 
 DECIDER = """
@@ -285,6 +286,35 @@ _NOT_DEPOSED = """
 """How often a coordinator whose log is in a failed directory, and which nobody has told that it is
 deposed, led a group back to an input between its outputs (judging/transactions/outputs.py)."""
 
+_EXPIRED = f"""
+    expiries AS (
+        SELECT run, group, topic_id, partition, seq, known.offset AS high
+        FROM (SELECT *, lag(struct(what, offset, t_us)) OVER (
+                  PARTITION BY run, group, topic, partition ORDER BY seq) AS known
+              FROM (SELECT run, group, topic, partition, seq, t_us, offset, 'gone' AS what
+                    FROM OffsetFetched WHERE offset < 0
+                    UNION ALL
+                    SELECT run, group, topic, partition, seq, t_us, offset, 'committed'
+                    FROM OffsetCommitted)
+              LEFT SEMI JOIN processors USING (run, group)) AS answers
+        JOIN (SELECT DISTINCT run, topic, topic_id FROM TopicCreated) USING (run, topic)
+        LEFT SEMI JOIN ({EXPIRABLE}) AS expirable
+            ON answers.run = expirable.run AND answers.group = expirable.group
+               AND answers.t_us - since >= retention_us
+               AND known.t_us <= coalesce(until, answers.t_us)
+        WHERE what = 'gone' AND known.what = 'committed'),
+    forgotten AS (
+        SELECT run, group, record_id, count(1) AS expiries
+        FROM (SELECT DISTINCT run, group, topic_id, partition, record_id, offset
+              FROM polled_records LEFT SEMI JOIN processors USING (run, group))
+        JOIN expiries USING (run, group, topic_id, partition)
+        JOIN (SELECT run, group, record_id, first_row, last_row FROM places)
+            USING (run, group, record_id)
+        WHERE offset < high AND first_row < expiries.seq AND expiries.seq < last_row
+        GROUP BY run, group, record_id)"""
+"""How often a group was told that it has no offset, when its last commit above an input between its
+outputs may have expired (judging/transactions/known/expired_offsets.py)."""
+
 OUTPUTS = offending(
     # A committed input of a processor has no readable output, or a record has more of them than
     # there were inputs with it.
@@ -305,16 +335,20 @@ OUTPUTS = offending(
         GROUP BY run, group, record_id),
     {_RESTS_ON},
     {_NOT_DEPOSED},
+    {_EXPIRED},
     found AS (
         SELECT run, place.topic_id AS topic_id, place.partition AS partition, record_id, group,
                'duplicate-output' AS name,
                format_string('record %d was written %d times by %s', record_id, times, group)
                    AS story,
                CAST(NULL AS BIGINT) AS input,
-               IF(times <= coalesce(inputs, 1) + coalesce(answers, 0), 'coordinator-without-log',
-                  '') AS excused
+               CASE WHEN times <= coalesce(inputs, 1) + coalesce(answers, 0)
+                    THEN 'coordinator-without-log'
+                    WHEN times <= coalesce(inputs, 1) + coalesce(answers, 0) + coalesce(expiries, 0)
+                    THEN 'expired-offsets' ELSE '' END AS excused
         FROM written LEFT JOIN given USING (run, group, record_id)
         LEFT JOIN told USING (run, group, record_id)
+        LEFT JOIN forgotten USING (run, group, record_id)
         WHERE times > coalesce(inputs, 1)
         UNION ALL
         SELECT run, topic_id, partition, record_id, group, 'lost-output',

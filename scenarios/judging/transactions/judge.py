@@ -66,7 +66,12 @@ class Transactions:
     """Follows one run; :meth:`finish` returns its anomalies."""
 
     def __init__(
-        self, trace: FactSource, holes: Holes, losses: Losses, given_back: GivenBack
+        self,
+        trace: FactSource,
+        holes: Holes,
+        losses: Losses,
+        given_back: GivenBack,
+        retention_us: int,
     ) -> None:
         self._trace = trace
         self._holes = holes
@@ -78,7 +83,7 @@ class Transactions:
         self._unlisted = UnlistedIds(trace, lambda id_: self._footing.of_id(id_, -1).key)
         self._ledger = Ledger(trace)
         self._placed = Placed(trace, self._ledger, holes)
-        self._outputs = Outputs(trace, self._ledger, self._footing, self._given_back)
+        self._outputs = Outputs(trace, self._ledger, self._footing, self._given_back, retention_us)
         self._committed_readers: dict[tuple[str, str], None] = {}  # by node and group
         self._decided: dict[str, int] = {}  # transactional id -> the row of its last commit
         self._told: dict[str, list[tuple[int, str]]] = {}  # id -> its states, with their rows

@@ -6,7 +6,8 @@ what the group has committed. A producer that is not idempotent may write a reco
 offsets of the input, and then each of them has an output. A finding rests on the output where it
 was written, on the input's offset, and, where the group was reset, on its positions and commits.
 
-A group may be given an input again by a coordinator that Kafka does not depose (:class:`Answers`).
+A group may be given an input again by a coordinator that Kafka does not depose (:class:`Answers`),
+and when its committed offsets have expired (``known/expired_offsets.py``).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from kafkasim.model import facts
 from kafkasim.scenarios.judging.invariants.traced import coordinator_partition
 from kafkasim.scenarios.judging.source import FactSource, PartitionKey
 from kafkasim.scenarios.judging.transactions.footing import END, Footing, Spot
+from kafkasim.scenarios.judging.transactions.known.expired_offsets import EXPIRED, ExpiredCommits
 from kafkasim.scenarios.judging.transactions.known.given_again import GivenBack
 from kafkasim.scenarios.judging.transactions.ledger import Ledger
 
@@ -103,13 +105,19 @@ class Outputs:
     """The processors of a run, and how far their groups are."""
 
     def __init__(
-        self, trace: FactSource, ledger: Ledger, footing: Footing, given_back: GivenBack
+        self,
+        trace: FactSource,
+        ledger: Ledger,
+        footing: Footing,
+        given_back: GivenBack,
+        retention_us: int,
     ) -> None:
         self._trace = trace
         self._ledger = ledger
         self._given_back = given_back
         self._footing = footing
         self._answers = Answers(trace)
+        self._expired = ExpiredCommits(trace, retention_us)
         self.processors: dict[tuple[str, tuple[str, ...], str], None] = {}  # (group, topics, topic)
         self._names: dict[str, str] = {}  # topic id -> name, of topics that exist
         self._first: dict[tuple[str, PartitionKey], int] = {}  # where a group began
@@ -144,12 +152,22 @@ class Outputs:
                     between = (min(rows, default=-1), max(rows, default=END))
                     spots.append(self._footing.of_group(group, *between))
                     spots += self._of_resets(group, topics)
-                    told = sum(
-                        self._answers.again(group, self._names.get(of, ""), number, at, rows)
-                        for (of, number), at in given
-                    )
-                    why = NOT_DEPOSED if len(places) <= max(1, len(given)) + told else ""
+                    why = self._led_back(group, given, len(places), rows)
                     yield "duplicate-output", key, detail, offset, record_id, group, spots, why
+
+    def _led_back(
+        self, group: str, given: dict[tuple[PartitionKey, int], None], times: int, rows: list[int]
+    ) -> str:
+        """Return why an input was given again as often as it has outputs too many, or ""."""
+        explained = max(1, len(given))
+        for why, answers in ((NOT_DEPOSED, self._answers), (EXPIRED, self._expired)):
+            explained += sum(
+                answers.again(group, self._names.get(of, ""), number, at, rows)
+                for (of, number), at in given
+            )
+            if times <= explained:
+                return why
+        return ""
 
     def _lost(
         self,
