@@ -103,6 +103,7 @@ class RaftClient:
         root = log.directory[: log.directory.rfind("/") + 1]
         self._store = QuorumStateStore(process.files, f"{root}{log.tp}.quorum-state")
         self.quorum = quorum = QuorumState(context, self._store)
+        self._observer = observer
         self.voter_sets = VoterSets(context, voters, observer, self._voters_changed)
         self._peers = Peers(context, self.voter_sets, observer)
         self._timer = ElectionTimer(context, self.voter_sets, self._on_election_timeout)
@@ -181,6 +182,9 @@ class RaftClient:
     def start(self, now: int) -> None:
         """Take the role that the durable state prescribes (QuorumState.initialize).
 
+        A controller that led resigns even if it is no voter any more: it tells the voters, and
+        raises the epoch before it fetches, or they would name it as the leader that it is not.
+
         Raises:
             DiskError: the newest snapshot cannot be read.
         """
@@ -196,7 +200,7 @@ class RaftClient:
         voter = self.voter_sets.is_voter
         if role is RoleName.LEADER and voter:
             self.become_leader((), now)
-        elif role is RoleName.RESIGNED and voter:
+        elif role is RoleName.RESIGNED and not self._observer:
             self._resign((), now)
         elif state.leader in self._peers and (role is RoleName.FOLLOWER or not voter):
             self._follow(state, now)

@@ -126,7 +126,7 @@ class RaftRules:
         return fetch_timeout_us * 3 // 2
 
     def restart_role(self, stored: ElectionState, node_id: int, last_log_epoch: int) -> RoleName:
-        """Return the role of a voter that starts with this durable state.
+        """Return the role of a replica that starts with this durable state.
 
         The leader of the stored epoch resigns: if it led on, it could write a second record at an
         offset whose first one a follower has (KAFKA-10527).

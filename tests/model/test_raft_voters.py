@@ -128,6 +128,25 @@ def test_a_removed_leader_whose_request_timed_out_leads_on():
     assert answers.ask(leader, again) is Errors.VOTER_NOT_FOUND
 
 
+def test_a_removed_leader_that_restarts_resigns_from_its_epoch():
+    """The others still name it as the leader; it must raise the epoch before it fetches.
+
+    QuorumState.initialize asks whether the stored leader is this replica, not whether it votes.
+    """
+    world = cluster()
+    leader = world.leader()
+    epoch = world.nodes[leader].raft.epoch
+    assert Answers(world).ask(leader, RemoveRaftVoterRequest(leader, f"disk-{leader}"), 0) is None
+    world.crash(leader)
+    world.start(leader)
+    assert not world.nodes[leader].raft.voter_sets.is_voter
+    world.run(5 * SECOND)
+    assert world.halts == []
+    assert world.leader() in [i for i in (1, 2, 3) if i != leader]
+    assert {node.raft.leader_id for node in world.nodes.values()} == {world.leader()}
+    assert world.nodes[leader].raft.epoch > epoch
+
+
 def test_an_observer_whose_log_diverges_has_not_caught_up():
     """Only a Fetch that needs no truncation and no snapshot counts (tryCompleteFetchRequest)."""
     world = cluster()

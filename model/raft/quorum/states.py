@@ -1,7 +1,8 @@
 """The roles of a replica, one small class each, and the table of allowed transitions.
 
 Models EpochState and its subclasses, and the transitions of QuorumState. All volatile state of a
-role lives in its object and goes with it. An observer is Unattached or Follower only.
+role lives in its object and goes with it. An observer is Unattached or Follower, or
+Resigned if it led the epoch.
 
 Rules of this file: nothing here sends, writes or arms a timer; a method changes its own object and
 returns an answer.
