@@ -67,7 +67,7 @@ DELETING = ("delete-records", "retention")
 
 @dataclass(frozen=True, slots=True)
 class BrokerLimits:
-    """What the brokers' configuration says of waits that judges limit; times in µs."""
+    """What the brokers' configuration says of what judges limit; times in µs."""
 
     commit_timeout_us: int  # offsets.commit.timeout.ms
     initial_delay_us: int  # group.initial.rebalance.delay.ms
@@ -77,6 +77,7 @@ class BrokerLimits:
     shutdown_backoff_us: int = 5_000_000  # controlled.shutdown.retry.backoff.ms
     registration_us: int = 60_000_000  # initial.broker.registration.timeout.ms
     producer_us: int = 86_400_000_000  # producer.id.expiration.ms
+    share_locks: int = 2000  # group.share.partition.max.record.locks
 
 
 Handler = Callable[[int, int, str, Any], None]

@@ -45,6 +45,7 @@ class FaultSchedule:
             properties.controlled_shutdown_retry_backoff_ms * 1000,
             properties.initial_broker_registration_timeout_ms * 1000,
             properties.producer_id_expiration_ms * 1000,
+            properties.group_share_partition_max_record_locks,
         )
         self.operations = Operations(
             world, trace, cluster=cluster, progress=progress, budget=self.budget,

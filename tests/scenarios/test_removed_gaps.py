@@ -15,6 +15,7 @@ from tests.scenarios.fact_makers import FakeTrace, Row
 LINE = "share group workers is at 4 of 12 in orders-0"
 NODE, PARTITION = "broker-1", ("workers", "id", 0)
 AVAILABLE, ACKNOWLEDGED = 0, 2
+LOCKS = 7
 
 TOPIC: Row = ("controller-1", facts.TopicCreated(0, "id", "orders", 1, 3, 1))
 LOADED: Row = (NODE, facts.SharePartitionLoaded(*PARTITION, 1, 1, 4))
@@ -37,13 +38,14 @@ def _log(*batches: tuple[int, int]) -> Row:
 
 def _excuse(*rows: Row, line: str = LINE) -> str:
     trace = FakeTrace()
-    gaps = RemovedGaps(trace)
+    gaps = RemovedGaps(trace, LOCKS)
     trace.record([TOPIC, *rows])
     return Progress(trace).stall_excuse([line], lambda _: "", gaps.excuse)
 
 
 READ = (6, 9, ACKNOWLEDGED)
 NEW = (10, 11, ACKNOWLEDGED)
+LAST_LOCK = (10, 10, ACKNOWLEDGED)
 BEHIND = _log((0, 2), (8, 10), (10, 12))
 
 
@@ -51,6 +53,7 @@ BEHIND = _log((0, 2), (8, 10), (10, 12))
     [LOADED, _final(READ), BEHIND],  # each read begins at 8, and ends with its segment
     [LOADED, _final(READ, NEW, gap=-1), BEHIND],  # all is done, and the start offset stays
     [LOADED, _final(READ), _log((0, 4), (6, 12))],
+    [LOADED, _final(READ, LAST_LOCK, gap=-1), BEHIND],  # as many offsets as locks
 ])  # fmt: skip
 def test_nothing_is_read_of_a_gap_that_the_cleaner_has_removed(rows: list[Row]) -> None:
     assert _excuse(*rows) == REMOVED
@@ -64,6 +67,8 @@ def test_nothing_is_read_of_a_gap_that_the_cleaner_has_removed(rows: list[Row]) 
     [LOADED, _final((2, 3, ACKNOWLEDGED), READ), BEHIND],  # the start offset may move
     [LOADED, _final(READ, gap=-1), BEHIND],  # new records are not read
     [LOADED, _final(READ, gap=5), BEHIND],
+    [LOADED, _final(READ, LAST_LOCK, gap=5), BEHIND],
+    [LOADED, _final((6, 9, AVAILABLE), LAST_LOCK, gap=-1), BEHIND],
     [LOADED, _final(READ, start=5, gap=5), BEHIND],  # the group was elsewhere
     [LOADED, _final(READ, node="broker-2"), BEHIND],
     [LOADED, _final(READ)],

@@ -77,7 +77,7 @@ class Stalls:
             UnwatchedMembers(trace, group_key, limits.commit_timeout_us),
             StoppedShares(trace),
             ReadGaps(trace, losses),
-            RemovedGaps(trace),
+            RemovedGaps(trace, limits.share_locks),
             ForgottenSequences(trace, limits.producer_us, progress.positions),
             LostVoters(trace, hosts, registrations),
             UnlistedLeader(trace, hosts, registrations),
