@@ -54,6 +54,7 @@ BEHIND = _log((0, 2), (8, 10), (10, 12))
     [LOADED, _final(READ, NEW, gap=-1), BEHIND],  # all is done, and the start offset stays
     [LOADED, _final(READ), _log((0, 4), (6, 12))],
     [LOADED, _final(READ, LAST_LOCK, gap=-1), BEHIND],  # as many offsets as locks
+    [LOADED, _final(READ, NEW, start=3, gap=-1), BEHIND],  # a former leader was further
 ])  # fmt: skip
 def test_nothing_is_read_of_a_gap_that_the_cleaner_has_removed(rows: list[Row]) -> None:
     assert _excuse(*rows) == REMOVED
@@ -69,6 +70,7 @@ def test_nothing_is_read_of_a_gap_that_the_cleaner_has_removed(rows: list[Row]) 
     [LOADED, _final(READ, gap=5), BEHIND],
     [LOADED, _final(READ, LAST_LOCK, gap=5), BEHIND],
     [LOADED, _final((6, 9, AVAILABLE), LAST_LOCK, gap=-1), BEHIND],
+    [LOADED, _final(READ, NEW, start=1, gap=-1), BEHIND],  # below 2 the log has records
     [LOADED, _final(READ, start=5, gap=5), BEHIND],  # the group was elsewhere
     [LOADED, _final(READ, node="broker-2"), BEHIND],
     [LOADED, _final(READ)],

@@ -9,6 +9,9 @@ If the read has a new record, too, that is given out, and the gap is over. But t
 stays: SharePartition.canMoveStartOffset finds no batch at or below it. So the group goes on to the
 end of the log, or until group.share.partition.max.record.locks offsets lie between start and end
 offset, though all of them are done (SharePartition.canAcquireRecords).
+
+A former leader may have moved its start offset further than the last one: that is written with the
+next move only.
 """
 
 from __future__ import annotations
@@ -48,7 +51,7 @@ class RemovedGaps:
             return ""
         final = leader.final
         start, first = final.start_offset, min(final.first_offsets, default=-1)
-        if start != reached or first <= start or _has_batch(log, start, first):
+        if start > reached or first <= start or _has_batch(log, start, first):
             return ""  # there is no gap, or it has records
         if any(state not in DONE for state in final.states):
             return ""
