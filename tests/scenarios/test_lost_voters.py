@@ -31,6 +31,10 @@ def _in_log_of(node: str, row: Row) -> Row:
     return (node, row[1])
 
 
+def _role(node: str, epoch: int, leader: int) -> Row:
+    return (node, facts.RaftRole("leader", epoch, leader))
+
+
 def _committed(offset: int) -> Row:
     return ("controller-1", facts.MetadataCommitted(offset, 1, 0))
 
@@ -98,10 +102,57 @@ def test_a_quorum_with_a_majority_has_no_excuse(rows: list[Row]) -> None:
 
 def test_a_set_that_is_not_committed_may_come_to_count_or_not() -> None:
     three, two = _voters(4, v3001="", v3002="", v3004="D"), _voters(9, v3001="", v3004="D")
-    assert _excuse([three, _committed(8), two, REPLACED], SHORT) == ""
+    leads = _role("controller-1", 1, 3001)
+    assert _excuse([leads, three, _committed(8), two, REPLACED], SHORT) == ""
     assert _excuse([three, two, _committed(9), REPLACED], SHORT) == LOST
     alone = _voters(12, v3001="")
     assert _excuse([two, _committed(9), REPLACED, alone], SHORT) == ""
+
+
+REMOVED: list[Row] = [
+    _role("controller-1", 1, 3001),
+    _voters(4, v3001="C", v3002="D"),
+    _in_log_of("controller-2", _voters(4, v3001="C", v3002="D")),
+    _committed(4),
+    _voters(9, v3002="D"),
+]
+"""The leader of two voters has appended the set without itself; nobody else has it."""
+
+ENDED: Row = ("controller-1", facts.HostStopped("crash"))
+AGAIN = [_voters(4, v3001="C", v3002="D"), _voters(9, v3002="D")]
+
+
+def test_a_leader_that_removed_itself_stands_for_no_election() -> None:
+    assert _excuse([*REMOVED, ENDED, *AGAIN], SHORT) == LOST
+    assert _excuse([*REMOVED, ENDED, *AGAIN], LAG) == ""
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        REMOVED,  # it leads on, until the change is committed
+        [*REMOVED, _in_log_of("controller-2", _voters(9, v3002="D")), ENDED],
+        [*REMOVED, ENDED, AGAIN[0]],  # the record was lost with the page cache
+        [*REMOVED, ENDED, *AGAIN, _role("controller-2", 2, 3002)],
+        [*REMOVED[:3], _voters(9, v3002="D"), ENDED],  # nobody knows which set is committed
+        [*REMOVED[:4], _voters(9, v3001="C"), ENDED],  # it removes the other one
+        [*REMOVED[:4], _voters(9, v3001="C", v3002="D", v3004="E"), ENDED],
+    ],
+    ids=["leads", "told", "forgotten", "elected", "unknown", "other", "added"],
+)
+def test_a_quorum_that_can_elect_has_no_excuse(rows: list[Row]) -> None:
+    assert _excuse(rows, SHORT) == ""
+
+
+def test_of_three_voters_two_elect_without_the_leader_that_removed_itself() -> None:
+    three = _voters(4, v3001="C", v3002="D", v3004="E")
+    rows = [REMOVED[0], three, _committed(4), _voters(9, v3002="D", v3004="E"), ENDED]
+    assert _excuse(rows, SHORT) == ""
+    assert _excuse([*rows, REPLACED], SHORT) == ""
+    lost: Row = ("controller-4", facts.DiskReplaced(("E",)))
+    assert _excuse([*rows, lost], SHORT) == LOST
+    elected = [_role("controller-2", 2, 3002), ("controller-2", facts.HostStopped("crash"))]
+    assert _excuse([*rows, *elected, lost], SHORT) == ""  # 3001 may vote for 3002 of epoch 2
 
 
 def test_a_voter_may_be_added_whose_disk_was_replaced_before() -> None:

@@ -1,4 +1,6 @@
-"""Stalls of a cluster that has lost the disks of half of its metadata quorum's voters (KIP-853).
+"""Stalls of a cluster whose metadata quorum elects no leader any more (KIP-853).
+
+It may have lost the disks of half of its voters, or a leader that ended while it removed itself.
 
 A voter is known by its id and the directory id of its disk. With an empty disk a controller is
 another replica: it observes, refuses the votes that its former self is asked for
@@ -15,6 +17,12 @@ so each of its processes is told that it leads, knows nothing of it, and ends
 A disk may also be replaced while its controller is about to be added. A leader adds an observer
 that has fetched within the last hour (LeaderState.isReplicaCaughtUp), and leaves the address to
 answer ApiVersions, which the controller with the new disk does (AddVoterHandler).
+
+A leader that removes itself is no voter of its own last set. If it ends before another voter of a
+majority has that set, it comes back as an observer and stands for no election
+(QuorumState.isVoter), and votes for nobody whose log lacks what its own has. Of two voters the
+other one needs that vote, by the set that it has, and both wait for ever. Raft lets such a server
+stand until the change is committed; Kafka does not.
 
 A group waits as well if its partition of ``__consumer_offsets`` has no leader, or an ISR that is
 below min.insync.replicas: the coordinator cannot write (Partition.appendRecordsToLeader), and
@@ -70,6 +78,9 @@ class LostVoters:
         self._since = -1  # when the majority was lost; −1: it is there
         self._elected = (-1, -1)  # the last epoch that a controller has told, and its leader
         self._halted: dict[int, None] = {}  # controllers that ended themselves
+        self._leading: dict[str, None] = {}  # hosts that may lead an epoch
+        self._elections = 0
+        self._told: dict[tuple[int, tuple[Voter, ...]], int] = {}  # a set -> elections before it
         trace.subscribe(facts.VotersChanged, self._on_voters)
         trace.subscribe(facts.MetadataCommitted, self._on_committed)
         trace.subscribe(facts.DiskReplaced, self._on_disk)
@@ -102,28 +113,45 @@ class LostVoters:
         A leader's log has the last committed set, and perhaps one that is not committed: none of
         them may have a majority.
         """
-        if not self._lost:
-            return
         last = max([offset for offset in self._sets if offset <= self._committed], default=-1)
         possible = [offset for offset in self._sets if offset >= last]
-        if not possible or any(map(self._may_elect, possible)):
+        is_known = last != -1 and not self._leading  # nobody spreads another set
+        may_elect = self._may_elect if is_known or self._lost else lambda *_: True
+        if not possible or any(may_elect(offset, is_known) for offset in possible):
             self._since = -1
         elif self._since == -1:
             self._since = t_us
 
-    def _may_elect(self, offset: int) -> bool:
+    def _may_elect(self, offset: int, is_known: bool) -> bool:
         """Return whether a voter of a set may win an election that counts the set's votes.
 
         A replica counts those of the last set in its log. Once all voters that are left have a
         later set, nobody counts the votes of this one, and nobody is there to truncate that one.
+
+        ``is_known``: nobody leads. Then a set that is not committed counts for those who have it,
+        and whoever has a later one votes only for a log with it.
         """
         voters = self._sets[offset]
         left = [voter for voter in voters if voter not in self._lost]
-        used = any(self._held.get(self._hosts.get(id_, ""), -1) <= offset for id_, _ in left)
+        if is_known:
+            left = [voter for voter in left if not self._is_ahead(voter, offset)]
+        may_come = not is_known or offset <= self._committed
+        used = any(held == offset or (may_come and held < offset) for held in map(self._last, left))
         return used and 2 * len(left) > len(voters)
 
+    def _last(self, voter: Voter) -> int:
+        """Return the offset of the set that a voter uses; −1 if it has told none."""
+        return self._held.get(self._hosts.get(voter[0], ""), -1)
+
+    def _is_ahead(self, voter: Voter, offset: int) -> bool:
+        """Return whether a voter has a set behind this one, and nobody was elected since."""
+        last = self._last(voter)
+        return last > offset and self._told[last, self._sets[last]] == self._elections
+
     def _on_voters(self, _seq: int, t: int, node: str, fact: facts.VotersChanged) -> None:
-        self._sets[fact.offset] = tuple(zip(fact.voters, fact.directory_ids))
+        voters = tuple(zip(fact.voters, fact.directory_ids))
+        self._sets[fact.offset] = voters
+        self._told.setdefault((fact.offset, voters), self._elections)
         self._held[node] = fact.offset
         self._count(t)
 
@@ -138,13 +166,21 @@ class LostVoters:
         self._lost.update({(self._ids.get(node, -1), gone): None for gone in fact.directory_ids})
         self._count(t)
 
-    def _on_role(self, _seq: int, _t: int, _node: str, fact: facts.RaftRole) -> None:
+    def _on_role(self, _seq: int, t: int, node: str, fact: facts.RaftRole) -> None:
         self._elected = max(self._elected, (fact.epoch, fact.leader))
+        if fact.role == "leader":
+            self._leading[node] = None
+            self._elections += 1
+        else:
+            self._leading.pop(node, None)
+        self._count(t)
 
     def _on_started(self, _seq: int, _t: int, node: str, _fact: facts.HostStarted) -> None:
         self._halted.pop(self._ids.get(node, -1), None)
 
-    def _on_stopped(self, _seq: int, _t: int, node: str, fact: facts.HostStopped) -> None:
+    def _on_stopped(self, _seq: int, t: int, node: str, fact: facts.HostStopped) -> None:
+        self._leading.pop(node, None)
+        self._count(t)
         if fact.reason == "halt" and node in self._ids:
             self._halted[self._ids[node]] = None
 
