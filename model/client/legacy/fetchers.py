@@ -219,8 +219,10 @@ class Fetcher:
 
     def _request(self, asked: tuple[FetchPartition, ...]) -> FetchRequest:
         config = self._manager.config
-        wait, least = config.fetch_wait_max_ms, config.fetch_min_bytes
-        return FetchRequest(-1, -1, wait, least, MAX_BYTES, 0, asked, rack_id=None)
+        wait, least, client = config.fetch_wait_max_ms, config.fetch_min_bytes, config.client_id
+        return FetchRequest(
+            -1, -1, wait, least, MAX_BYTES, 0, asked, rack_id=None, client_id=client
+        )
 
     def _part(self, tp: TopicPartition) -> FetchPartition:
         topic_id = self._manager.registry.topic_ids.get(tp.topic, "")
