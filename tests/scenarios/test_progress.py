@@ -335,3 +335,23 @@ def test_no_group_can_read_what_a_leader_has_lost_that_leads_again_in_its_epoch(
     anew = ["group billing is at 1 of 2 in orders-0 (last read by consumer-1)"]
     assert _lag_after(*owner_gone, *cut, ("broker-1", high_watermark(2))) == anew
     assert _lag_after(*owner_gone, ("broker-1", led(0, 2))) == anew
+
+
+def test_what_an_old_consumer_had_fetched_before_a_reset_does_not_take_it_back() -> None:
+    """Its queue stays as it is (ConsumerFetcherThread.handleOffsetOutOfRange)."""
+    old: Row = ("consumer-1", facts.PartitionOwner("billing", "m1", "orders", P, "claimed", ""))
+    reset: Row = ("consumer-1", positioned(2, "latest"))
+    queued: Row = ("consumer-1", polled((0,), (10,)))
+    rebalanced: Row = ("consumer-1", positioned(0))
+    behind = ["group billing is at 1 of 2 in orders-0 (last read by consumer-1)"]
+    begun = READ[:3]
+    found = [
+        _after([*begun, *rows]).lag("billing", [T])
+        for rows in (
+            [old, queued],
+            [old, reset, queued],
+            [old, reset, rebalanced, queued],
+            [reset, queued],  # a Java consumer drops what it had fetched
+        )
+    ]
+    assert found == [behind, [], behind, behind]

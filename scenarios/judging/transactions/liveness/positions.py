@@ -4,11 +4,16 @@ Two consumers may hold one partition for a time. A consumer that slept through t
 session still returns what it had fetched, before it hears that it lost the partition
 (ConsumerCoordinator.onJoinPrepare, onPartitionsLost). Then the group is where the new owner is. The
 new owner may be at the end already: it polls nothing more that would tell its position again.
+
+An old consumer goes on at the offset of a reset, and is given what it had fetched before all the
+same (ConsumerFetcherThread.handleOffsetOutOfRange leaves the queue as it is,
+``readers/legacy/fetched_before.py``). So the records from its queue take it back nowhere.
 """
 
 from __future__ import annotations
 
 from kafkasim.model import facts
+from kafkasim.scenarios.judging.readers.legacy.fetched_before import RESETS
 from kafkasim.scenarios.judging.source import FactSource, PartitionKey
 
 
@@ -22,12 +27,22 @@ class Positions:
         self._holders: dict[tuple[str, PartitionKey], dict[str, int]] = {}
         """Node -> position of each consumer that has not given the partition up, in the order in
         which they last told it"""
+        self._old: dict[tuple[str, str], None] = {}  # (group, member id) of old consumers
+        self._resets: dict[tuple[str, PartitionKey, str], int] = {}
+        """(group, partition, node) -> the offset that the old consumer's last reset led to"""
+        trace.subscribe(facts.PartitionOwner, self._on_owner)
         trace.subscribe(facts.Positioned, self._on_positioned)
         trace.subscribe(facts.Polled, self._on_polled)
         trace.subscribe(facts.HostStopped, self._on_stopped)
 
+    def _on_owner(self, _seq: int, _t: int, _node: str, fact: facts.PartitionOwner) -> None:
+        self._old[fact.group, fact.member_id] = None
+
     def _on_positioned(self, _seq: int, _t: int, node: str, fact: facts.Positioned) -> None:
         key = (fact.group, (fact.topic_id, fact.partition))
+        self._resets.pop((*key, node), None)
+        if fact.reason in RESETS and (fact.group, fact.member_id) in self._old:
+            self._resets[(*key, node)] = fact.offset
         if fact.reason != "none":
             self._place(key, fact.offset, node)
             return
@@ -39,12 +54,14 @@ class Positions:
 
     def _on_polled(self, _seq: int, _t: int, node: str, fact: facts.Polled) -> None:
         key = (fact.group, (fact.topic_id, fact.partition))
-        last = self.last.get(key)
+        last, position = self.last.get(key), fact.position
+        if self._resets:
+            position = max(position, self._resets.get((*key, node), -1))
         if last is not None and last[1] == node:  # no other is behind it in the order
-            self._holders[key][node] = fact.position
-            self.last[key] = (fact.position, node)
+            self._holders[key][node] = position
+            self.last[key] = (position, node)
         else:
-            self._place(key, fact.position, node)
+            self._place(key, position, node)
 
     def _place(self, key: tuple[str, PartitionKey], position: int, node: str) -> None:
         holders = self._holders.setdefault(key, {})
