@@ -25,7 +25,7 @@ from kafkasim.scenarios.judging.group_members import (
 )
 from kafkasim.scenarios.judging.harm.truth.reverts import Reverts
 from kafkasim.scenarios.judging.harm.truth.standstills import Standstills
-from kafkasim.scenarios.judging.harm.truth.tenures import AwaitedSyncs, Tenure
+from kafkasim.scenarios.judging.harm.truth.tenures import AwaitedSyncs, EndedGenerations, Tenure
 from kafkasim.scenarios.judging.invariants.traced import TracedCluster
 from kafkasim.scenarios.judging.readers.removed_offsets import DeletedOffsets, Offset
 from kafkasim.scenarios.judging.source import BrokerLimits
@@ -58,7 +58,7 @@ class Groups:
         self._sizes: dict[str, int] = {}  # topic id -> partitions
         self._racks_changed = False  # replicas moved, or a broker went or came, with clients there
         self._replicas: dict[tuple[str, int], tuple[int, ...]] = {}
-        self._prepared: dict[tuple[str, str], int] = {}  # group, member -> generation it has ended
+        self._ended = EndedGenerations()
         self._drifting: dict[str, None] = {}  # hosts
         self._formed: dict[tuple[str, int], int] = {}  # (group, generation) -> when it began
         self._blank = BlankMetadata(cluster.trace)
@@ -139,6 +139,7 @@ class Groups:
 
     def _on_state(self, seq: int, t: int, node: str, fact: facts.GroupState) -> None:
         if self._elsewhere(node, fact.group):
+            self._ended.tell(fact)
             return
         key = (node, fact.group)
         before = self._tenures.get(key)
@@ -147,10 +148,7 @@ class Groups:
             self._check_phase(seq, t, node, fact.group, before)
             if fact.state == PREPARING and before.state in (STABLE, COMPLETING):
                 self._check_reason(seq, t, fact, before)
-        if fact.state == PREPARING:
-            for each in fact.member_ids:
-                ended = max(self._prepared.get((fact.group, each), -1), fact.generation)
-                self._prepared[fact.group, each] = ended
+        self._ended.tell(fact)
         self._tenures[key] = self._next(t, fact, before)
         self._formed.setdefault((fact.group, fact.generation), t)
 
@@ -267,9 +265,8 @@ class Groups:
         matches = told != SAME_SUBSCRIPTION and self._known.by_pattern(fact.group, who)
         if before.loaded and len(request.protocols) > 1:
             return "protocols"  # the log holds the chosen one alone (GroupMetadataValue)
-        ended = self._prepared.get((fact.group, request.member_id), -1)
-        if before.loaded and ended >= before.generation:
-            return "forgotten"  # a rebalance of another coordinator, which has not stored its end
+        if before.loaded and self._ended.knows(fact.group, request.member_id, before.generation):
+            return "forgotten"  # a rebalance, or conversion, that another coordinator had begun
         if told != SAME_SUBSCRIPTION or leads:
             if told == OTHER_SUBSCRIPTION:
                 return "subscription"

@@ -114,8 +114,8 @@ _CURIOUS = """(any_value(curious) OR any_value(sticky)
 
 _STORIES = f"""
     -- Without those in which another coordinator had begun a rebalance with the member, and had not
-    -- stored its end; the member had not taken its assignment, or it gave up what the assignment
-    -- lacks.
+    -- stored its end, or had converted the group, which is forgotten; the member had not taken its
+    -- assignment, or it gave up what the assignment lacks.
     SELECT rejoins.run, rejoins.group, next_seq, any_value(rejoins.node) AS node,
            any_value(rejoins.state) AS state, any_value(rejoins.generation) AS generation,
            any_value(next_reason) AS next_reason, any_value(asked_for AND leads) AS leads,
@@ -129,8 +129,10 @@ _STORIES = f"""
     GROUP BY rejoins.run, rejoins.group, next_seq
     HAVING NOT any_value(asked_for) OR NOT (
         (any_value(loaded)
-         AND max(coalesce(told.what = 'PreparingRebalance'
-                          AND told.generation >= rejoins.generation
+         AND max(coalesce(((told.what = 'PreparingRebalance'
+                            AND told.generation >= rejoins.generation)
+                           OR (told.what IN ('Assigning', 'Reconciling')
+                               AND told.generation > rejoins.generation))
                           AND array_contains(told.member_ids, who), false)))
         OR ({_CURIOUS}
             AND (coalesce(max_by(told.generation, IF(told.what = 'taken', told.seq, NULL)), -1)

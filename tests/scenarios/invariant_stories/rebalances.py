@@ -41,6 +41,13 @@ DELETED_BY_ONE: list[Row] = [
 ]  # fmt: skip
 """A deposed coordinator, which can store nothing, deletes the group; the next one loads it."""
 
+FORGOTTEN: list[Row] = [  # its leader joins again at a coordinator that loaded the generation
+    ("broker-2", facts.CoordinatorLoaded(0, 2, True)),
+    group("Stable", 1, "m1", "m2", reason="loaded", node="broker-2"),
+    ("broker-2", asks("JoinGroup", "m1", 1)[1]),
+    group("PreparingRebalance", 1, "m1", "m2", node="broker-2"),
+]  # fmt: skip
+
 REFUSED: list[Row] = [  # neither the new id nor the assignment could be appended
     reverted("NOT_ENOUGH_REPLICAS"), group("CompletingRebalance", 2, "m1", "x-1"),
     group("PreparingRebalance", 2, "m1", "x-1"),
@@ -116,6 +123,12 @@ STORIES: Stories = {  # name: what happened before, how it goes on well, and bad
          group("PreparingRebalance", 1, "m1", "m2", node="broker-2")],
         [("broker-2", asks("JoinGroup", "m2", 2)[1]),
          group("PreparingRebalance", 1, "m1", "m2", node="broker-2")],
+    ),
+    "needless-rebalance a coordinator has converted the group, and the next one does not know": (
+        [*PAIR, ("consumer-1", facts.ConsumerAssigned("billing", "m1", 1, ()))],
+        [("broker-1", facts.GroupConverted("billing", "consumer", "heartbeat of m3, epoch 0")),
+         group("Reconciling", 2, "m1", "m2", "m3"), *FORGOTTEN],
+        FORGOTTEN,
     ),
     "needless-rebalance a deposed coordinator has begun another one, and deleted the group": (
         [OFFSETS, LOADED, asks("JoinGroup", generation=-1), asks("JoinGroup", "m2", -1),

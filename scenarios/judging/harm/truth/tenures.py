@@ -45,3 +45,30 @@ class Tenure:
     syncs: AwaitedSyncs = field(default_factory=AwaitedSyncs)  # in this generation
     last: tuple[int, facts.MemberRequest, str] | None = None  # the last request and its time
     resumed: bool = False  # an upgrade of this generation could not be appended
+
+
+TOLD_TO_JOIN = {"PreparingRebalance": 0, "Assigning": 1, "Reconciling": 1}
+"""The states in which members that use JoinGroup are told to join again, and how far the generation
+that has ended lies behind. A consumer group (KIP-848) tells those that know an epoch below its own
+(GroupMetadataManager.classicGroupHeartbeatToConsumerGroup)."""
+
+
+class EndedGenerations:
+    """The generations that have ended for members, as any coordinator has told them.
+
+    The next coordinator may not know of it, if the log does not tell.
+    """
+
+    def __init__(self) -> None:
+        self._last: dict[tuple[str, str], int] = {}  # by group and member id
+
+    def tell(self, fact: facts.GroupState) -> None:
+        """Note which generation has ended for the members, if the state tells them."""
+        if fact.state in TOLD_TO_JOIN:
+            ends = fact.generation - TOLD_TO_JOIN[fact.state]
+            for each in fact.member_ids:
+                self._last[fact.group, each] = max(self._last.get((fact.group, each), -1), ends)
+
+    def knows(self, group: str, member_id: str, generation: int) -> bool:
+        """Return whether a member may know that this generation has ended."""
+        return self._last.get((group, member_id), -1) >= generation
