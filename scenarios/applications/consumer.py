@@ -227,7 +227,7 @@ class AIOKafkaConsumer:
                 kind, found = await asyncio.shield(poll)
             except exceptions.KafkaError as error:
                 self._polling = None
-                raise translated(error) from None
+                raise self._client.raised(error) from None
             self._polling = None
             if kind == "records":
                 for tp, records in found.items():

@@ -8,7 +8,11 @@ from typing import Any
 from kafkasim.model.client import exceptions
 from kafkasim.model.config import ClientConfig
 from kafkasim.scenarios.applications.session import Session
-from kafkasim.scenarios.applications.types.errors import IllegalStateError, translated
+from kafkasim.scenarios.applications.types.errors import (
+    IllegalStateError,
+    KafkaError,
+    translated,
+)
 
 
 class Handle:
@@ -46,4 +50,10 @@ class Handle:
         try:
             return await self._session.port.call(self.method(name), *arguments)
         except exceptions.KafkaError as error:
-            raise translated(error) from None
+            raise self.raised(error) from None
+
+    def raised(self, error: exceptions.KafkaError) -> KafkaError:
+        """Return an error as applications catch it; the session remembers the last one."""
+        found = translated(error)
+        self._session.caught[self._session.node] = str(found)
+        return found

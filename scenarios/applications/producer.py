@@ -18,7 +18,6 @@ from kafkasim.scenarios.applications.settings import properties
 from kafkasim.scenarios.applications.types.errors import (
     IllegalStateError,
     ProducerFenced,
-    translated,
 )
 from kafkasim.scenarios.applications.types.structs import RecordMetadata, offset_of
 
@@ -111,7 +110,7 @@ class AIOKafkaProducer:
         try:
             await taken
         except exceptions.KafkaError as error:
-            raise translated(error) from None
+            raise self._client.raised(error) from None
         result: asyncio.Future[RecordMetadata] = asyncio.get_running_loop().create_future()
 
         def told(answer: asyncio.Future[Any]) -> None:
@@ -124,7 +123,7 @@ class AIOKafkaProducer:
                 result.set_result(RecordMetadata(topic, at, tp, offset, None, 0))
             else:
                 known = isinstance(error, exceptions.KafkaError)
-                result.set_exception(translated(error) if known else error)  # type: ignore[arg-type]
+                result.set_exception(self._client.raised(error) if known else error)  # type: ignore[arg-type]
                 result.exception()  # nobody has to await it
 
         done.add_done_callback(told)

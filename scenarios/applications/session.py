@@ -67,6 +67,7 @@ class Session:
     defaults: Mapping[str, Any]  # of the workload's config, under Kafka's names
     producer_defaults: Mapping[str, Any]
     topic_ids: Mapping[str, str]
+    caught: dict[str, str]  # host -> the last error that a client has raised
     payloads: Payloads
     rng: random.Random
     tells: bool = False  # the application says itself what it has processed

@@ -205,7 +205,7 @@ def _run_many(asked: RunRequest, seeds: range, out: Path | None, json: bool, exp
         say_json([result.summary() for result in results])
         return exit_code(results)
     for result in results:
-        say(report.headline(result))
+        _head(result)
         if explain and result.directory is not None:
             _story(Path(result.directory))
     failed = [result for result in results if result.verdict == "fail"]
@@ -236,7 +236,7 @@ def _show(asked: RunRequest, result: Result, json: bool, explain: bool, place: P
     if json:
         say_json(result.summary())
         return
-    say(report.headline(result))
+    _head(result)
     if result.verdict == "fail":
         say(_screen(asked, result, [] if explain else tell(place, SHORT_STORY)))
     if explain:
@@ -245,6 +245,11 @@ def _show(asked: RunRequest, result: Result, json: bool, explain: bool, place: P
             say(f"found, and expected of this scenario: {', '.join(result.anomalies)}")
             for line in report.findings(result):
                 say(line)
+
+
+def _head(result: Result) -> None:
+    for line in (report.headline(result), *report.remarks(result)):
+        say(line)
 
 
 def _screen(asked: RunRequest, result: Result, told: list[str]) -> str:
@@ -281,7 +286,7 @@ def _run_twin(
         shown = shown or failed
         tried.append({**result.summary(), "twin": {"fails": twin.fails, "failed_as_named": failed}})
         if not json:
-            say(report.headline(result))
+            _head(result)
         if not json and failed:
             say(_screen(asked, result, [] if explain else tell(kept, SHORT_STORY)))
         if explain and not json:

@@ -27,7 +27,8 @@ def waiting(facts: Facts) -> Chain:
     if not waits:
         waits = _controllers(facts, chain)
     chain.add(facts.last(["Phase"], phase="end"))
-    chain.conclusion = "; ".join(dict.fromkeys(waits)) or "; ".join(facts.manifest["missing"])
+    waits = list(dict.fromkeys(waits)) or facts.manifest["missing"]
+    chain.conclusion = "; ".join([*waits, *facts.manifest.get("remarks", [])])
     return chain
 
 

@@ -269,7 +269,8 @@ class Delivery:
         """A group that its coordinator has lost ends the consumers of group.protocol=consumer."""
         if self._excuses.cover(node, fact):
             return
-        detail = f"{node}: {fact.exception}: {fact.reason} in {fact.task}"
+        raised = f"{fact.exception}: {fact.reason}" if fact.reason else fact.exception
+        detail = f"{node}: {raised} in {fact.task}"
         self._note("application-failed", NOWHERE, detail, seq, *lost_group(fact.reason))
 
     def _on_log_start(self, _seq: int, _t: int, _node: str, fact: facts.LogStart) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.readers.legacy.old_consumers import OldConsumerObserver
-from kafkasim.scenarios.judging.readers.observations import LagObserver, LoadObserver
+from kafkasim.scenarios.judging.readers.noted.observations import LagObserver, LoadObserver
 from kafkasim.scenarios.judging.source import FactSource
 from kafkasim.scenarios.judging.transactions.observations import TransactionObserver
 
@@ -289,7 +289,8 @@ class Observer:
         self.note(f"rebootstrapped:{fact.reason}", t_us)
 
     def _on_positioned(self, _seq: int, t_us: int, _node: str, fact: facts.Positioned) -> None:
-        if fact.reason != "latest" or fact.offset == 0:
+        known = self._polled.get((fact.group, fact.topic_id, fact.partition), 0)
+        if fact.reason != "latest" or fact.offset <= known:
             return
         if any(key[:2] == (fact.group, fact.topic_id) for key in self._polled):
             self.note("reset-past-records", t_us)

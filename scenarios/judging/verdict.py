@@ -112,6 +112,7 @@ class Result:
     violations: list[Violation] = field(default_factory=list)
     delivery: list[Anomaly] = field(default_factory=list)
     observations: dict[str, int] = field(default_factory=dict)
+    remarks: list[str] = field(default_factory=list)  # no anomalies, but worth to be known
     exchanges: int = 0  # requests that were answered
     ready_us: int = 0  # when the cluster was ready, in simulated time
     topics: dict[str, str] = field(default_factory=dict)  # topic id -> name
@@ -121,7 +122,7 @@ class Result:
         """Return the object that ``run --json`` prints."""
         names = ("scenario", "seed", "digest", "verdict", "failure", "anomalies", "expected",
                  "events", "sim_seconds", "wall_seconds", "code_version", "config_digest",
-                 "variants", "missing", "observations", "directory")  # fmt: skip
+                 "variants", "missing", "observations", "remarks", "directory")  # fmt: skip
         return {name: getattr(self, name) for name in names}
 
 

@@ -252,6 +252,7 @@ class ClientHosts:
                 {**CONSUMER.get(version, {}), **table.config},
                 PRODUCER.get(version, {}),
                 self.control.topic_ids,
+                self.control.caught,
                 self._payloads,
                 rng,
             )

@@ -33,6 +33,7 @@ from kafkasim.scenarios.judging.observer import Observer
 from kafkasim.scenarios.judging.progress import Progress, unread
 from kafkasim.scenarios.judging.readers.commits import CommitOrder
 from kafkasim.scenarios.judging.readers.key_order import KeyOrder
+from kafkasim.scenarios.judging.readers.noted.remarks import Remarks
 from kafkasim.scenarios.judging.readers.outside.audit import Audit
 from kafkasim.scenarios.judging.readers.outside.results import StoredResults
 from kafkasim.scenarios.judging.readers.overtaken import LostToRetention
@@ -49,7 +50,12 @@ from kafkasim.scenarios.running.client_hosts import subscribed_topics
 from kafkasim.scenarios.running.cluster import Cluster
 from kafkasim.scenarios.running.fault_schedule import FaultSchedule
 from kafkasim.scenarios.running.node_settings import properties_text
-from kafkasim.scenarios.running.outside.groups import audited, own_groups, storing_groups
+from kafkasim.scenarios.running.outside.groups import (
+    audited,
+    own_groups,
+    storing_groups,
+    topic_names,
+)
 from kafkasim.scenarios.running.outside.storing import final_results
 from kafkasim.scenarios.running.sharing.settings import delivery_limit, group_settings
 from kafkasim.scenarios.variants.compose import compose
@@ -114,6 +120,8 @@ class ScenarioRun:
         self.audit = Audit(self.trace, self.invariants.losses, audited(scenario))
         limit = delivery_limit(scenario)
         self.shares = Shares(self.trace, losses, holes, limit, note)
+        caught = self.cluster.clients.control.caught
+        self.remarks = Remarks(self.trace, readers, self.progress, topic_names(scenario), caught)
         self.trace.subscribe(facts.ApplicationFailed, self._on_application_failed)
         self.missing: list[str] = []
         self.stall_excuse = ""  # why Kafka would not reach what is missing either
@@ -344,6 +352,7 @@ class ScenarioRun:
             violations=evidence.violations,
             delivery=evidence.delivery,
             observations=evidence.seen,
+            remarks=self.remarks.finish(self.missing, self.ready_us),
             exchanges=self.world.network.exchanges,
             ready_us=self.ready_us,
             topics=evidence.topics,

@@ -49,6 +49,11 @@ def headline(result: Result) -> str:
     )
 
 
+def remarks(result: Result) -> list[str]:
+    """Return the lines that stand below the headline, whatever the verdict is."""
+    return [f"  note: {text}" for text in result.remarks]
+
+
 def screen(result: Result, replay: str, story: Sequence[str] = ()) -> str:
     """Return the one-screen report of a run that did not go as expected.
 

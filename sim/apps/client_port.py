@@ -238,7 +238,8 @@ def _failed(task: str, ended: bool, error: BaseException) -> ApplicationFailed:
 
     It has the frames of the application and of what it calls, without Python's own library and
     without addresses: they differ between machines and versions of Python. The last frame is the
-    last one of a user's own code, if there is any.
+    last one of a user's own code, if there is any. The reason does not repeat the exception's name,
+    with which the text of an aiokafka error begins.
     """
     frames = []
     for frame, line in traceback.walk_tb(error.__traceback__):
@@ -247,8 +248,10 @@ def _failed(task: str, ended: bool, error: BaseException) -> ApplicationFailed:
             frames.append(f"{module}:{line} in {frame.f_code.co_name}")
     own = [place for place, frame in enumerate(frames) if not frame.startswith("kafkasim.")]
     frames = frames[: own[-1] + 1] if own else frames
-    reason = re.sub(r" at 0x[0-9a-f]+", "", str(error))
-    return ApplicationFailed(task, ended, type(error).__name__, reason, tuple(frames))
+    name, text = type(error).__name__, str(error)
+    text = "" if text == name else text.removeprefix(f"{name}: ")
+    reason = re.sub(r" at 0x[0-9a-f]+", "", text)
+    return ApplicationFailed(task, ended, name, reason, tuple(frames))
 
 
 def _dropped(_: Any) -> None:

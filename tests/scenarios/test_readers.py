@@ -11,7 +11,7 @@ from kafkasim.model import facts
 from kafkasim.scenarios.judging.delivery import Delivery
 from kafkasim.scenarios.judging.readers.commits import CommitOrder
 from kafkasim.scenarios.judging.readers.key_order import KeyOrder
-from kafkasim.scenarios.judging.readers.observations import LagObserver
+from kafkasim.scenarios.judging.readers.noted.observations import LagObserver
 from kafkasim.scenarios.judging.readers.outside.audit import Audit
 from kafkasim.scenarios.judging.readers.overtaken import LostToRetention
 from kafkasim.scenarios.judging.readers.passed import Readers

@@ -70,3 +70,19 @@ def test_a_processor_without_transactions_writes_what_it_reads(guarantee: str) -
     data = scenario(PRODUCER, PROCESSOR | {"guarantee": guarantee})
     result = run(parse(data, "f.toml"), 1)
     assert (result.verdict, result.anomalies) == ("pass", [])
+
+
+@pytest.mark.parametrize(
+    "workload",
+    [
+        PRODUCER | {"transactional-id": "a", "config": {"transaction.timeout.ms": 1_000_000}},
+        PROCESSOR | {"producer-config": {"transaction.timeout.ms": 1_000_000}},
+    ],
+)
+def test_a_timeout_that_the_brokers_refuse_ends_the_application(workload: dict[str, Any]) -> None:
+    """A new producer would have the same transaction.timeout.ms, and get the same answer."""
+    result = run(parse(scenario(workload), "f.toml"), 0)
+    assert result.anomalies == ["application-failed"]
+    (found,) = result.delivery
+    refused = "transaction.timeout.ms is above the broker's transaction.max.timeout.ms"
+    assert refused in found.detail

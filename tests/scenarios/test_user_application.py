@@ -302,3 +302,82 @@ def test_a_stored_run_replays_as_long_as_the_file_is_the_same(write, tmp_path, c
     write(body_of_main("await asyncio.sleep(1)"))
     assert cli.invoke(["replay", out]) == 2
     assert "was changed since the run" in capsys.readouterr().err
+
+
+def test_a_group_that_jumps_past_records_is_named_although_the_run_passes(write, capsys) -> None:
+    app = """
+    import asyncio
+    from aiokafka import AIOKafkaConsumer
+    async def main():
+        latest = {"auto_offset_reset": "latest", "enable_auto_commit": False}
+        async with AIOKafkaConsumer("orders", **latest) as orders:
+            async for order in orders:
+                pass
+    """
+    assert cli.invoke(["run", CRASH, "--app", write(app)]) == 0
+    verdict, note, *_ = capsys.readouterr().out.splitlines()
+    assert verdict.startswith("pass ")
+    assert note.startswith("  note: reset-past-records: at +13.111s the position of group billing")
+
+
+@pytest.mark.parametrize(
+    ("config", "end"),
+    [
+        ({}, ": auto.create.topics.enable has created it, and it is empty"),
+        ({"auto.create.topics.enable": False}, ": it does not exist"),
+    ],
+)
+def test_a_misspelt_topic_is_named(write, config: dict[str, object], end: str) -> None:
+    app = write(
+        """
+        from aiokafka import AIOKafkaConsumer
+        async def main():
+            async with AIOKafkaConsumer("ordrs") as orders:
+                async for order in orders:
+                    pass
+        """
+    )
+    settings = {f"cluster.config.{name}": value for name, value in config.items()}
+    outcome = run(app, **settings, **{"expect.within": "20s"})
+    told = "group group subscribes to topic ordrs, which the scenario has not"
+    assert outcome.anomalies == ["no-progress"]
+    assert outcome.result.remarks == [f"{told}{end}"]
+
+
+def test_a_stall_names_the_error_that_an_application_catches(write) -> None:
+    app = write(
+        """
+        import asyncio
+        from aiokafka import AIOKafkaProducer
+        async def main():
+            while True:
+                try:
+                    settings = {"transactional_id": "a", "transaction_timeout_ms": 1_000_000}
+                    async with AIOKafkaProducer(**settings):
+                        pass
+                except Exception:
+                    await asyncio.sleep(1)
+        """
+    )
+    log = "cluster.config.transaction.state.log"
+    settings = {f"{log}.replication.factor": 1, f"{log}.min.isr": 1, "expect.within": "20s"}
+    outcome = run(app, **settings)
+    assert outcome.anomalies == ["no-progress"]
+    (told,) = outcome.result.remarks
+    assert told == (
+        "the last error that the application of consumer-1 got: [Error 50]"
+        " InvalidTransactionTimeout: INVALID_TRANSACTION_TIMEOUT: InitProducerId:"
+        " transaction.timeout.ms is above the broker's transaction.max.timeout.ms"
+    )
+
+
+def test_the_name_of_an_exception_is_told_once(write) -> None:
+    app = write(
+        """
+        from aiokafka.errors import IllegalStateError
+        async def main():
+            raise IllegalStateError
+        """
+    )
+    (found,) = run(app).result.delivery
+    assert found.detail == "consumer-1: IllegalStateError in consumer-1-task-1"

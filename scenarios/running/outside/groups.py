@@ -15,6 +15,12 @@ def own_groups(scenario: Scenario) -> list[str]:
     ]
 
 
+def topic_names(scenario: Scenario) -> list[str]:
+    """Return the names of all topics that a scenario has or whose creation it asks for."""
+    asked = [each.topic for each in scenario.operations if each.topic is not None]
+    return [*[topic.name for topic in scenario.topics], *asked]
+
+
 def storing_groups(scenario: Scenario) -> list[str]:
     """Return the groups whose members may keep results on their own disks."""
     kept = [

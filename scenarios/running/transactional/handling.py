@@ -2,7 +2,7 @@
 
 It does what the documentation of KafkaProducer asks for. After an error the transaction is aborted;
 if that fails, the producer is closed and a new one takes its place. A commit or an abort that times
-out is called again.
+out is called again. What another producer would meet as well ends the application.
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ from kafkasim.scenarios.running.workloads import Control
 from kafkasim.sim.apps.client_port import ClientPort
 
 FENCED = (ProducerFencedError, InvalidProducerEpochError)
+
+MISCONFIGURED = ("INVALID_TRANSACTION_TIMEOUT",)
+"""Errors of the configuration: a new producer has the same one, and gets the same answer."""
 
 
 class Fenced(Exception):
@@ -34,12 +37,18 @@ class Transactions:
         self._exits = exits
 
     async def initialize(self) -> None:
-        """Get a producer id, with a new producer if the present one fails for good."""
+        """Get a producer id, with a new producer if the present one fails for good.
+
+        Raises:
+            KafkaError: the brokers refuse the producer's configuration.
+        """
         while True:
             try:
                 await self._until_done("init_transactions")
                 return
             except KafkaError as error:
+                if error.error in MISCONFIGURED:
+                    raise
                 await self._renew(error)
 
     async def begin(self) -> None:

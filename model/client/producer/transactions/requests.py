@@ -82,6 +82,12 @@ COMMON: dict[Errors, Then] = {
 }
 """What follows from an error of any request, unless its class says otherwise."""
 
+MEANING = {
+    Errors.INVALID_TRANSACTION_TIMEOUT: "transaction.timeout.ms is above the broker's"
+    " transaction.max.timeout.ms",
+}
+"""What the exception adds to errors that only another configuration ends."""
+
 
 class GroupMetadata(Protocol):
     """A consumer's place in its group (ConsumerGroupMetadata)."""
@@ -197,7 +203,8 @@ class TxnRequest:
         elif error is Errors.TRANSACTION_ABORTABLE and then is not Then.FATAL:
             self.fail(TransactionAbortableError(error.name, name), then)
         else:
-            self.fail(KafkaError(error.name, name), then)
+            meaning = MEANING.get(error)
+            self.fail(KafkaError(error.name, f"{name}: {meaning}" if meaning else name), then)
 
     def fail(self, error: KafkaError, then: Then) -> None:
         """Fail the request, and the transaction or the producer with it."""

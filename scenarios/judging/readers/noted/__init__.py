@@ -1,0 +1,1 @@
+"""What is noted of groups, without a judgement: observations and remarks."""

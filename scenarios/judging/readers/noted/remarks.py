@@ -1,0 +1,104 @@
+"""Remarks: what the user of a run should know of its groups, although it breaks no promise.
+
+A remark changes no verdict; it stands below it. There are three:
+
+- A group that was reading a topic had its position in a partition set to the end of the log, past
+  records that it had not got (``reset-past-records``). That is what auto.offset.reset=latest asks
+  for, or a seek to the end; all the same nobody reads these records.
+- A user's application subscribes to a topic that the scenario has not. A Metadata request creates
+  it where auto.create.topics.enable and allow.auto.create.topics let it, so that a misspelt name
+  looks like a topic to which nobody writes.
+- A run without progress: the last error that a client has raised in a user's application. One
+  that catches all errors goes on, and what it waits for never comes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from kafkasim.model import facts
+from kafkasim.scenarios.judging.progress import Progress
+from kafkasim.scenarios.judging.readers.passed import Readers
+from kafkasim.scenarios.judging.source import FactSource, PartitionKey
+
+
+class Remarks:
+    """Follows one run; :meth:`finish` returns a line for each remark."""
+
+    def __init__(
+        self,
+        trace: FactSource,
+        readers: Readers,
+        progress: Progress,
+        topics: Iterable[str],
+        caught: Mapping[str, str],
+    ) -> None:
+        """Subscribe to the trace, after ``readers``.
+
+        ``topics`` are the names of the scenario's, and ``caught`` is by host the last error that
+        was raised in a user's application.
+        """
+        self._readers = readers
+        self._progress = progress
+        self._topics = dict.fromkeys(topics)
+        self._caught = caught
+        self._at: dict[tuple[str, PartitionKey], int] = {}  # the highest position that was set
+        self._jumps: dict[str, list[tuple[int, PartitionKey, int, int]]] = {}  # by group
+        self._strange: dict[tuple[str, str], None] = {}  # (group, topic)
+        trace.subscribe(facts.Positioned, self._on_positioned)
+        trace.subscribe(facts.MemberRequest, self._on_request)
+
+    def finish(self, missing: list[str], ready_us: int) -> list[str]:
+        """Return the remarks; ``missing`` is what the run still lacked at its end."""
+        found = [self._jump(group, ready_us) for group in self._jumps]
+        found += [line for place in self._strange if (line := self._unknown(*place))]
+        if missing:
+            found += [
+                f"the last error that the application of {_and(nodes)} got: {text}"
+                for text, nodes in self._errors().items()
+            ]
+        return found
+
+    def _errors(self) -> dict[str, list[str]]:
+        by_text: dict[str, list[str]] = {}
+        for node, text in self._caught.items():
+            by_text.setdefault(text, []).append(node)
+        return by_text
+
+    def _jump(self, group: str, ready_us: int) -> str:
+        (t_us, key, read, offset), *others = self._jumps[group]
+        more = f" ({len(others)} more such resets)" if others else ""
+        return (
+            f"reset-past-records: at {(t_us - ready_us) / 1e6:+.3f}s the position of group {group}"
+            f" in {self._progress.name(key)} was set to the end of the log, from {read} to {offset}"
+            f" (auto.offset.reset=latest, or a seek){more}"
+        )
+
+    def _unknown(self, group: str, topic: str) -> str:
+        ids = [key for key, fact in self._progress.topics.items() if fact.topic == topic]
+        begin = f"group {group} subscribes to topic {topic}, which the scenario has not"
+        if not ids:
+            return f"{begin}: it does not exist"
+        if any(self._progress.exposed_of(ids).values()):
+            return ""  # an application writes to it
+        return f"{begin}: auto.create.topics.enable has created it, and it is empty"
+
+    def _on_positioned(self, _seq: int, t_us: int, _node: str, fact: facts.Positioned) -> None:
+        if fact.reason == "none":
+            return
+        key = (fact.topic_id, fact.partition)
+        place = (fact.group, key)
+        if fact.reason == "latest" and place in self._at:
+            read = max(self._at[place], self._readers.read(fact.group, key))
+            if read < fact.offset:
+                self._jumps.setdefault(fact.group, []).append((t_us, key, read, fact.offset))
+        self._at[place] = max(fact.offset, self._at.get(place, 0))
+
+    def _on_request(self, _seq: int, _t: int, _node: str, fact: facts.MemberRequest) -> None:
+        for topic in fact.topics:
+            if topic not in self._topics and not topic.startswith(("/", "__")):
+                self._strange[(fact.group, topic)] = None
+
+
+def _and(nodes: list[str]) -> str:
+    return " and ".join(sorted(nodes))
