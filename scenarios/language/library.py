@@ -9,10 +9,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from kafkasim.scenarios.language.checks.fault_tables import check_idle_faults
 from kafkasim.scenarios.language.files.applications import resolve
 from kafkasim.scenarios.language.files.properties import merge
 from kafkasim.scenarios.language.spec import ScenarioError, override, parse, read_toml
 from kafkasim.scenarios.language.tables import Scenario
+
+DRAWN = "swarm-"
+"""How the names begin of the scenarios that ``search`` has drawn and kept."""
 
 CATALOGUE = Path(__file__).parents[1] / "catalogue"
 BUGS = CATALOGUE / "bugs"
@@ -95,7 +99,13 @@ def scenario(
         if not equals:
             raise ScenarioError(f"--set {setting!r}: give key=value")
         data = override(data, key.strip(), _value(text.strip()), place)
-    return parse(resolve(data, Path(name).parent, place), place), variants
+    parsed = parse(resolve(data, Path(name).parent, place), place)
+    if not parsed.name.startswith(DRAWN):
+        try:
+            check_idle_faults(parsed)
+        except ValueError as error:
+            raise ScenarioError(f"{place}: {error}") from None
+    return parsed, variants
 
 
 def apply(data: Mapping[str, Any], overrides: Mapping[str, Any], place: str) -> dict[str, Any]:

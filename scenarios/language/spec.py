@@ -41,6 +41,9 @@ from kafkasim.scenarios.language.tables import (
 DEPTH_MAX = 32
 """How deep tables and lists may lie in each other; a scenario needs seven."""
 
+LISTS = ("topics", "workload", "faults", "operations")
+"""The keys of a scenario that are lists of tables."""
+
 SHOWN_MAX = 120
 """How many characters of a wrong value a message shows."""
 
@@ -89,9 +92,17 @@ def read_toml(path: Path) -> dict[str, Any]:
     except RecursionError:
         raise ScenarioError(f"{path}: not TOML: too many brackets in brackets") from None
     except ValueError as error:  # no TOML, no UTF-8, or an integer of thousands of digits
-        raise ScenarioError(f"{path}: not TOML: {error}") from None
+        raise ScenarioError(f"{path}: not TOML: {error}{_brackets(path)}") from None
     except OSError as error:
         raise ScenarioError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def _brackets(path: Path) -> str:
+    """Return a hint where a file has a table under the name of a list of tables."""
+    text = path.read_bytes().decode(errors="replace")
+    heads = [line.partition("#")[0].strip() for line in text.splitlines()]
+    single = next((name for name in LISTS if f"[{name}]" in heads), None)
+    return f"; write [[{single}]], not [{single}]" if single else ""
 
 
 def override(data: Mapping[str, Any], path: str, value: Any, source: str) -> dict[str, Any]:
@@ -179,6 +190,8 @@ def _one_line(error: ValidationError) -> str:
         return f"{place}: {_short(first['input'])} is none of {expected} or an integer"
     wanted = _WANTED.get(kind, str(first["msg"])).format(**context)
     wanted = _PATTERNS.get(context.get("pattern", ""), wanted)
+    if kind == "list_type" and place in LISTS:
+        wanted += f": [[{place}]] begins each of its tables"
     return f"{place}: {_short(first['input'])} is not valid; {wanted}"
 
 

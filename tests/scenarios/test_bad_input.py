@@ -223,3 +223,52 @@ def test_the_longest_times_that_kafka_takes_run(mode: str, tmp_path: Path) -> No
     cluster = {"mode": mode, "brokers": 1, "config": forever}
     data = {"name": "x", "claim": "c", "duration": "1s", "cluster": cluster}
     assert run(parse(data, "x"), 0, tmp_path).verdict == "pass"
+
+
+@pytest.mark.parametrize(
+    ("fault", "line"),
+    [
+        ('node = "broker-1"\nkind = "crash"\nat = "9s"', "at: 9s is not within the run; allowed:"),
+        (
+            'node = "broker-1"\nkind = "partition"\npeers = ["broker-1"]\nat = "1s"',
+            "peers: broker-1 is on both sides of the link; allowed: nodes that are not in node",
+        ),
+        (
+            'node = "producer-1"\nkind = "slow-disk"\nat = "1s"',
+            "node: producer-1 has nothing on a disk; allowed: broker-1, broker-2, broker-3,",
+        ),
+        (
+            'nodes = ["any-consumer"]\nkind = "disk-full"\nat = "1s"',
+            "nodes: any-consumer has nothing on a disk; allowed: broker-1,",
+        ),
+    ],
+)
+def test_a_fault_that_never_strikes_is_refused(
+    fault: str, line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "idle.toml"
+    workload = "\n".join(f'[[workload]]\nkind = "{k}"' for k in ("producer", "consumer-group"))
+    head = 'name = "idle"\nclaim = "c"\nduration = "9s"\n[[topics]]\nname = "t"\n'
+    path.write_text(f"{head}{workload}\n[[faults]]\n{fault}\n")
+    assert invoke(["run", str(path)]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith(f"kafkasim: error: {path}: faults.0.{line}"), told
+    assert told.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ('[topics]\nname = "t"', "give a list: [[topics]] begins each of its tables"),
+        ('[topics]\nname = "t"\n[[topics]]\nname = "u"', "; write [[topics]], not [topics]"),
+        ('[[faults]]\nkind = "stop"\n[faults]\n', "; write [[faults]], not [faults]"),
+    ],
+)
+def test_a_table_in_place_of_a_list_gets_a_hint(
+    text: str, line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "single.toml"
+    path.write_text(f'name = "a"\nclaim = "c"\nduration = "1s"\n{text}\n')
+    assert invoke(["run", str(path)]) == 2
+    told = capsys.readouterr().err
+    assert told.endswith(f"{line}\n"), told

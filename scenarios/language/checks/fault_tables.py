@@ -11,7 +11,20 @@ from kafkasim.scenarios.language.checks.messages import check_selection
 from kafkasim.scenarios.language.nodes import ANY, ROLES, candidates, log_dirs_of
 from kafkasim.scenarios.language.tables import FaultTable, OperationTable, Scenario
 from kafkasim.scenarios.language.translate import condition, translate
+from kafkasim.scenarios.language.units import duration_text
 from kafkasim.sim.faults.kinds import KINDS, FaultError, validate, validate_when
+
+DISK = (
+    "slow-disk", "disk-stall", "disk-full", "disk-read-error", "flush-error", "disk-failure",
+    "bit-rot",
+)  # fmt: skip
+"""The kinds that hit a disk and nothing else."""
+
+SERVERS = ("broker-", "controller-", "zookeeper-")
+
+CLIENTS = (
+    "producer-", "consumer-", "processor-", "any-producer", "any-consumer", "any-processor",
+)  # fmt: skip
 
 WATCHED_ROLES = ("leader:", "follower:", "active-controller")
 """Roles that the host of a fact may have; the trace tells who has them."""
@@ -43,9 +56,23 @@ def check_faults(scenario: Scenario, nodes: list[str]) -> None:
             for name in names:
                 if name is not None:
                     check_node(f"{place}.{key}", name, scenario, nodes)
+        _check_disk(place, fault, scenario, nodes)
         check_selection(place, fault)
         if fault.kind != "nemesis":
             _check_parameters(place, fault, scenario, nodes)
+
+
+def check_idle_faults(scenario: Scenario) -> None:
+    """Refuse a fault that never strikes: it begins too late, or parts a node from itself.
+
+    Draws of ``search`` have such faults, too: what chance gives is no mistake of a user.
+
+    Raises:
+        ValueError: for the first of them.
+    """
+    for index, fault in enumerate(scenario.faults):
+        _check_begin(f"faults.{index}", fault, scenario.duration)
+        _check_sides(f"faults.{index}", fault)
 
 
 def _check_times(place: str, fault: FaultTable) -> None:
@@ -57,6 +84,59 @@ def _check_times(place: str, fault: FaultTable) -> None:
         raise ValueError(f"{place}.every: needs at")
     if fault.count > 1 and fault.every is None:
         raise ValueError(f"{place}.count: needs every")
+
+
+def _check_begin(place: str, fault: FaultTable, duration: int) -> None:
+    if fault.at is not None and fault.at.low >= duration:
+        raise ValueError(
+            f"{place}.at: {duration_text(fault.at.low)} is not within the run; allowed: less than"
+            f" duration, {duration_text(duration)}, when all faults end"
+        )
+
+
+def _check_sides(place: str, fault: FaultTable) -> None:
+    """Refuse a link of a node with itself.
+
+    An any-KIND selector draws anew for each side. A broker sends requests to itself, too. These may
+    be held, cut or reset; the network has no part in them.
+    """
+    if fault.kind not in ("partition", "partition-oneway"):
+        return
+    for name in (fault.node, *fault.nodes):
+        if name in fault.peers and name not in ANY:
+            raise ValueError(
+                f"{place}.peers: {name} is on both sides of the link; allowed: nodes that are"
+                " not in node or nodes"
+            )
+
+
+def _check_disk(place: str, fault: FaultTable, scenario: Scenario, nodes: list[str]) -> None:
+    """Refuse a fault of the disk of a client that keeps nothing on one."""
+    if fault.kind not in DISK:
+        return
+    servers = [name for name in nodes if name.startswith(SERVERS)]
+    keeping = _keeping(scenario)
+    for key, names in (("node", [fault.node]), ("nodes", fault.nodes)):
+        for name in names:
+            if name is None or not name.startswith(CLIENTS) or name in keeping:
+                continue
+            if name == "any-consumer" and keeping:
+                continue
+            raise ValueError(
+                f"{place}.{key}: {name} has nothing on a disk; allowed:"
+                f" {some([*servers, *keeping])}, or a selector of a server"
+            )
+
+
+def _keeping(scenario: Scenario) -> list[str]:
+    """Return the consumers that may have a database or an audit's counts on their disks."""
+    keeps = [
+        workload.kind == "consumer-group" and bool(workload.store or workload.audit or workload.app)
+        for workload in scenario.workload
+        if workload.kind in ("consumer-group", "share-group")
+        for _ in range(workload.count)
+    ]
+    return [f"consumer-{number}" for number, kept in enumerate(keeps, 1) if kept]
 
 
 def check_when(
