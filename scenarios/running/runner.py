@@ -251,7 +251,7 @@ class ScenarioRun:
                     lacking += self.invariants.owners.missing(workload.group, owned)
                 if workload.kind == "processor":
                     lacking += self.under_way.uncommitted(workload.group, topic_ids)
-        return lacking
+        return list(dict.fromkeys(lacking))  # two workloads may name one group
 
     def _on_application_failed(
         self, _seq: int, _t: int, node: str, fact: facts.ApplicationFailed

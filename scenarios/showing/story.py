@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from kafkasim.scenarios.language.nodes import broker_of
 from kafkasim.scenarios.showing import fault_words, reasons
 from kafkasim.scenarios.showing.fault_words import STOPS, duration
 from kafkasim.scenarios.showing.lines import (
@@ -43,8 +44,7 @@ class Story:
 
     def __init__(self, manifest: dict[str, Any]) -> None:
         spec = manifest.get("spec", {})
-        self.ready_us = int(manifest.get("ready_us", 0))
-        self._lines = Lines()
+        self.ready_us, self._lines = int(manifest.get("ready_us", 0)), Lines()
         self._zookeeper = spec.get("cluster", {}).get("mode") == "zookeeper"
         self._faults = spec.get("faults", [])
         self._begun: dict[tuple[str, str], deque[OpenFault]] = {}
@@ -55,7 +55,7 @@ class Story:
         self._high_watermarks: dict[tuple[str, int], dict[int, int]] = {}  # by leader epoch
         self._leaderless: dict[tuple[str, int], tuple[int, Gathered]] = {}  # and who led last
         self._registrations: dict[int, int] = {}
-        self._leaving: dict[int, bool] = {}  # brokers in a controlled shutdown; True: it is done
+        self._leaving: dict[int, str] = {}  # brokers that shut down: why they will be fenced
         self.members: dict[str, str] = {}  # member id: its host
         self._generation: dict[str, int] = {}
         self._rebalancing: dict[str, None] = {}
@@ -68,6 +68,7 @@ class Story:
             "HighWatermark": self._on_high_watermark,
             "BrokerRegistration": self._on_broker,
             "TopicDeleted": self._on_topic_deleted,
+            "BrokerState": self._on_state,
             "ConfigChanged": self._on_config,
             "Operated": self._on_operated,
             "ControllerActive": self._on_controller,
@@ -172,11 +173,11 @@ class Story:
         self._tell(row, text, NEWS)
 
     def _on_stopped(self, row: Row) -> None:
-        if self._struck.get(row["node"]) == row["t_us"]:
-            return  # the fault's line says so
         reason = row["reason"]
-        if reason == "application-failed":
-            return  # the application's line says so
+        if reason != "shutdown":
+            self._leaving.pop(broker_of(row["node"]), None)
+        if reason == "application-failed" or self._struck.get(row["node"]) == row["t_us"]:
+            return  # the line of the application or of the fault says so
         how = "has shut down" if reason == "shutdown" else f"stops: {reason}"
         self._tell(row, f"{row['node']} {how}", NEWS)
 
@@ -209,9 +210,9 @@ class Story:
         if row["t_us"] > self.ready_us:
             self._tell(row, self._standing(f"broker-{broker}", broker, change, row), NEWS)
         if change == "shutting-down":
-            self._leaving[broker] = False
+            self._leaving[broker] = "its controlled shutdown is done"
         elif change == "fenced" and broker in self._leaving:
-            self._leaving[broker] = True
+            self._leaving[broker] = "the session of the process that shut down is over"
         else:
             self._leaving.pop(broker, None)
 
@@ -222,22 +223,20 @@ class Story:
         if change == "fenced":
             if self._zookeeper:
                 return f"the controller sees that {host} is gone from ZooKeeper"
-            why = {
-                None: "its heartbeats are missing",
-                False: "its controlled shutdown is done",
-                True: "the session of the process that shut down is over",
-            }[self._leaving.get(broker)]
+            why = self._leaving.get(broker, "its heartbeats are missing")
             return f"the controller fences {host}: {why}"
         if change == "shutting-down":
             return f"{host} begins a controlled shutdown; the controller moves its leaderships away"
-        if change == "dir-offline":
-            return f"{host} reports a failed log directory to the controller"
-        if change == "bounced":
-            return f"the controller sees that {host} has restarted since it looked last"
         return {
             "unfenced": f"the controller unfences {host}: it may lead and join ISRs again",
             "unregistered": f"{host} is unregistered",
+            "dir-offline": f"{host} reports a failed log directory to the controller",
+            "bounced": f"the controller sees that {host} has restarted since it looked last",
         }.get(change, f"{host}: {change}")
+
+    def _on_state(self, row: Row) -> None:
+        if row["state"] == "PENDING_CONTROLLED_SHUTDOWN":  # until the controller says more
+            self._leaving[broker_of(row["node"])] = "it shuts down and leads nothing"
 
     def _on_session(self, row: Row) -> None:
         if row["event"] == "expired" and row["zxid"] > self._session_zxid:

@@ -9,6 +9,7 @@ follow; ``python -m tests.fidelity.playing`` plays single ones.
 
 from __future__ import annotations
 
+import argparse
 import difflib
 import sys
 import tempfile
@@ -70,8 +71,8 @@ PARTS = {
 
 def main(arguments: list[str]) -> int:
     """Compare or write; return the exit code."""
-    write = "--write" in arguments
-    named = [each for each in arguments if not each.startswith("-")]
+    options = _options(arguments)
+    write, named = options.write, options.named
     parts = [each for each in named if each in PARTS] or list(PARTS)
     versions = [each for each in named if each not in PARTS]
     different = False
@@ -85,11 +86,29 @@ def main(arguments: list[str]) -> int:
                 print(f"make fidelity: {missing}", file=sys.stderr)
                 return 2
             different = settle(part, version, lines, write=write) or different
-    options = ["--write"] if write else []
+    flags = ["--write"] if write else []
     played = 0
     for mode in () if named else ([], ["--version", ZOOKEEPER], ["--version", GROUPS]):
-        played = max(played, schedules([*options, *mode]))
+        played = max(played, schedules([*flags, *mode]))
     return max(played, 1 if different else 0)
+
+
+def _options(arguments: list[str]) -> argparse.Namespace:
+    known = [*PARTS, *dict.fromkeys(v for part in PARTS.values() for v in part.versions)]
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.fidelity",
+        description="Ask real Kafka again, and compare with what is committed.",
+        epilog="Without names everything is asked, and then the schedules of faults are played.",
+    )
+    parser.add_argument("--write", action="store_true", help="commit what Kafka says now instead")
+    parser.add_argument(
+        "named", nargs="*", metavar="PART|VERSION", help=f"what to ask: {', '.join(known)}"
+    )
+    options = parser.parse_args(arguments)
+    for name in options.named:
+        if name not in known:
+            parser.error(f"no part or version {name!r}; allowed: {', '.join(known)}")
+    return options
 
 
 def settle(part: str, version: str, lines: list[str], *, write: bool) -> bool:

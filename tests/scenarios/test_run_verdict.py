@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import kafkasim
 from kafkasim.scenarios.judging.delivery import Anomaly
 from kafkasim.scenarios.judging.invariants.traced import Violation
 from kafkasim.scenarios.judging.verdict import Evidence, Verdict, judge
@@ -73,3 +74,14 @@ def test_what_fails_and_what_is_expected(
 )
 def test_a_verdict_in_words(verdict: Verdict, words: tuple[str, str]) -> None:
     assert (verdict.word, verdict.failure) == words
+
+
+def test_what_two_workloads_of_one_share_group_lack_is_told_once() -> None:
+    late = {"kind": "share-group", "group": "g", "start": "100s"}
+    scenario = {
+        "name": "two", "claim": "c", "duration": "2s", "topics": [{"name": "t"}],
+        "cluster": {"kafka-version": "4.1", "features": {"share.version": 1}},
+        "workload": [{"kind": "producer", "rate": "10/s", "stop": "1s"}, late, late],
+        "expect": {"within": "3s"},
+    }  # fmt: skip
+    assert kafkasim.run(scenario, seed=0).result.missing == ["share group g is at 0 of 10 in t-0"]

@@ -119,6 +119,27 @@ def test_an_election_says_who_led_who_leads_why_and_in_which_epoch() -> None:
     ]
 
 
+def test_a_broker_that_shuts_down_without_a_leadership_is_not_said_to_miss_heartbeats() -> None:
+    def fenced(offset: int) -> facts.BrokerRegistration:
+        return facts.BrokerRegistration(offset, 1, 5, "fenced", True, False, None)
+
+    leaves = facts.BrokerState("PENDING_CONTROLLED_SHUTDOWN")
+    killed = facts.HostStopped("crash")
+    lines = told(
+        (2.0, "broker-1", leaves),
+        (3.0, "controller-1", fenced(9)),
+        (9.0, "controller-1", fenced(10)),
+        (20.0, "broker-1", leaves),
+        (21.0, "broker-1", killed),
+        (30.0, "controller-1", fenced(12)),
+    )
+    assert [line.partition(": ")[2] for line in lines if "fences" in line] == [
+        "it shuts down and leads nothing",
+        "the session of the process that shut down is over",
+        "its heartbeats are missing",
+    ]
+
+
 def test_the_two_fences_of_a_broker_that_shut_down_have_reasons_of_their_own() -> None:
     def standing(offset: int, change: str) -> facts.BrokerRegistration:
         return facts.BrokerRegistration(offset, 1, 5, change, change == "fenced", False, None)
