@@ -381,3 +381,16 @@ def test_the_name_of_an_exception_is_told_once(write) -> None:
     )
     (found,) = run(app).result.delivery
     assert found.detail == "consumer-1: IllegalStateError in consumer-1-task-1"
+
+
+def test_a_topic_that_only_an_application_writes_is_named(write) -> None:
+    app = write(
+        body_of_main(
+            "async with AIOKafkaProducer() as receipts:",
+            "    await receipts.send_and_wait('reciepts', b'1')",
+        )
+    )
+    outcome = run(app, **{"cluster.config.default.replication.factor": 1})
+    assert outcome.verdict == "pass"
+    (told,) = outcome.result.remarks
+    assert told.startswith("an application writes to topic reciepts, which the scenario has not:")

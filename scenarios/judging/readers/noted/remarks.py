@@ -5,9 +5,9 @@ A remark changes no verdict; it stands below it. There are three:
 - A group that was reading a topic had its position in a partition set to the end of the log, past
   records that it had not got (``reset-past-records``). That is what auto.offset.reset=latest asks
   for, or a seek to the end; all the same nobody reads these records.
-- A user's application subscribes to a topic that the scenario has not. A Metadata request creates
+- A user's application reads or writes a topic that the scenario has not. A Metadata request creates
   it where auto.create.topics.enable and allow.auto.create.topics let it, so that a misspelt name
-  looks like a topic to which nobody writes.
+  looks like a topic to which nobody writes, or from which nobody reads.
 - A run without progress: the last error that a client has raised in a user's application. One
   that catches all errors goes on, and what it waits for never comes.
 """
@@ -52,6 +52,7 @@ class Remarks:
         """Return the remarks; ``missing`` is what the run still lacked at its end."""
         found = [self._jump(group, ready_us) for group in self._jumps]
         found += [line for place in self._strange if (line := self._unknown(*place))]
+        found += self._written()
         if missing:
             found += [
                 f"the last error that the application of {_and(nodes)} got: {text}"
@@ -80,8 +81,20 @@ class Remarks:
         if not ids:
             return f"{begin}: it does not exist"
         if any(self._progress.exposed_of(ids).values()):
-            return ""  # an application writes to it
+            return ""  # an application writes to it, says :meth:`_written`
         return f"{begin}: auto.create.topics.enable has created it, and it is empty"
+
+    def _written(self) -> list[str]:
+        ids: dict[str, list[str]] = {}  # of the topics that the scenario has not, by name
+        for topic_id, fact in self._progress.topics.items():
+            if fact.topic not in self._topics and not fact.topic.startswith("__"):
+                ids.setdefault(fact.topic, []).append(topic_id)
+        return [
+            f"an application writes to topic {name}, which the scenario has not:"
+            " auto.create.topics.enable has created it"
+            for name, keys in ids.items()
+            if any(self._progress.exposed_of(keys).values())
+        ]
 
     def _on_positioned(self, _seq: int, t_us: int, _node: str, fact: facts.Positioned) -> None:
         if fact.reason == "none":
