@@ -100,7 +100,8 @@ def scenario(
             raise ScenarioError(f"--set {setting!r}: give key=value")
         data = override(data, key.strip(), _value(text.strip()), place)
     parsed = parse(resolve(data, Path(name).parent, place), place)
-    if not parsed.name.startswith(DRAWN):
+    cut = any(setting.partition("=")[0].strip() == "duration" for setting in settings)
+    if not cut and not parsed.name.startswith(DRAWN):  # a shorter run may leave faults out
         try:
             check_idle_faults(parsed)
         except ValueError as error:
