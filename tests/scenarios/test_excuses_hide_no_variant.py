@@ -59,6 +59,7 @@ def test_a_variant_fails_under_the_excuse(case: Case) -> None:
     with_it, spoke = _judged(case, [case.variant])
     assert (with_it.verdict, spoke) == ("fail", True)
     assert case.fails in with_it.anomalies
+    assert case.fails not in with_it.expected
     assert case.fails not in plain.anomalies or case.fails in plain.expected
 
 
