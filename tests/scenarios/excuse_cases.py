@@ -35,14 +35,20 @@ CASES: tuple[Case, ...] = (
         "M01-hw-ignores-followers",
         "ISRDATA",
     ),
-    Case("unclean-election", "unclean-leader-elected-again", "M01-hw-ignores-followers", "ISRDATA"),
+    Case(
+        "unclean-election",
+        "excuses/an-unclean-and-a-clean-topic",
+        "B30-unclean-election",
+        "STABLEREAD",
+        seed=2,
+    ),
     Case(
         "lost positions",
         "position-that-never-polled-goes-back",
         "B84-reregistration-keeps-leader",
         "OFFSET",
     ),
-    Case("lost commits", "coordinator-lost-generations", "M01-hw-ignores-followers", "ISRDATA"),
+    Case("lost commits", "excuses/commits-lost", "M28-loads-one-buffer", "OFFSET", seed=1),
     Case("reopened epoch", "a-gap-behind-a-reopened-epoch", "M01-hw-ignores-followers", "ISRDATA"),
     Case(
         "unfenced in controlled shutdown",
@@ -94,9 +100,10 @@ CASES: tuple[Case, ...] = (
     ),
     Case(
         "a share partition initialized again",
-        "share-partition-initialized-again",
-        "M01-hw-ignores-followers",
-        "ISRDATA",
+        "excuses/share-group-initialized-again",
+        "M80-share-answers-early",
+        "accepted-again",
+        seed=6,
     ),
     Case(
         "a share partition that fetches below the log start",
