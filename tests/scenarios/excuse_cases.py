@@ -181,8 +181,8 @@ CASES: tuple[Case, ...] = (
     Case("cleaned records", "slow-flush-outlasts-its-fault", "M70-keys-collide", "LATEST"),
     Case(
         "deleted records",
-        "delete-records-follower-away",
-        "M01-hw-ignores-followers",
+        "excuses/deleted-and-kept",
+        "B01-truncate-to-hw",
         "ISRDATA",
         seed=1,
     ),
