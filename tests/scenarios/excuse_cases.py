@@ -31,9 +31,10 @@ CASES: tuple[Case, ...] = (
     ),
     Case(
         "the last-known leader",
-        "last-known-leader-lost-its-disk",
-        "M01-hw-ignores-followers",
-        "ISRDATA",
+        "excuses/one-replica-and-three",
+        "B30-unclean-election",
+        "STABLEREAD",
+        seed=2,
     ),
     Case(
         "unclean-election",
