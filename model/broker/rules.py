@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kafkasim.model.broker.kraft.rules import LifecycleRules
@@ -16,7 +17,7 @@ from kafkasim.model.transaction.rules import TransactionRules
 
 @dataclass(frozen=True, slots=True)
 class BrokerRules:
-    """All decisions of a broker."""
+    """All decisions of a broker, and what it finds in the world."""
 
     replication: ReplicationRules = field(default_factory=ReplicationRules)
     storage: StorageRules = field(default_factory=StorageRules)
@@ -27,3 +28,4 @@ class BrokerRules:
     lifecycle: LifecycleRules = field(default_factory=LifecycleRules)  # in KRaft mode
     zk: ZkControllerRules = field(default_factory=ZkControllerRules)  # in ZooKeeper mode
     features: tuple[tuple[str, int, int], ...] = ()  # (name, lowest, highest) that it supports
+    epochs_used: Mapping[str, int] = field(default_factory=dict)  # by transactional id

@@ -12,7 +12,7 @@ Left out: two-phase commit (KIP-939), metrics, and the check that the number of 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from kafkasim.model.config import BrokerConfig
 from kafkasim.model.coordinator.log import CoordinatorLog
@@ -42,7 +42,8 @@ EXPIRY_SCAN = "transactional-id-expiration"
 class TransactionCoordinator:
     """The parts that serve transactions, and the partitions that they serve.
 
-    ``transaction_version()`` is the finalized level of that feature.
+    ``transaction_version()`` is the finalized level of that feature. ``epochs_used`` is the history
+    of transactional ids (:class:`InitProducerId`).
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class TransactionCoordinator:
         producer_ids: ProducerIdManager,
         destinations: MarkerDestinations,
         transaction_version: Callable[[], int],
+        epochs_used: Mapping[str, int],
     ) -> None:
         self.process = process
         self.config = config
@@ -81,7 +83,9 @@ class TransactionCoordinator:
             self._halt,
         )
         self.ending = EndTransaction(self.manager, self.markers, producer_ids, rules)
-        self.initialization = InitProducerId(self.manager, self.ending, producer_ids, rules)
+        self.initialization = InitProducerId(
+            self.manager, self.ending, producer_ids, rules, epochs_used
+        )
         self.partitions = AddPartitions(self.manager)
         self.queries = TransactionQueries(self.manager)
         self._failed_loads: dict[int, None] = {}  # partitions that are loading for ever (B38)

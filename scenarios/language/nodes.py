@@ -1,4 +1,4 @@
-"""The hosts of a scenario: their names, the node ids of controllers, and the selectors of faults.
+"""The hosts of a scenario: names, ids of controllers and of transactions, selectors of faults.
 
 Hosts are named ``broker-N``, ``controller-N``, ``zookeeper-N``, ``producer-N``, ``consumer-N`` and
 ``processor-N``, each counted from 1. In combined mode (process.roles = broker,controller) the first
@@ -11,7 +11,12 @@ import random
 
 from kafkasim.model.config import BrokerConfig
 from kafkasim.model.coordinator.hashing import partition_for
-from kafkasim.scenarios.language.tables import ClusterTable, Scenario
+from kafkasim.scenarios.language.tables import (
+    ClusterTable,
+    ProcessorTable,
+    ProducerTable,
+    Scenario,
+)
 
 FIRST_CONTROLLER_ID = 3001
 
@@ -131,3 +136,36 @@ def log_dirs_of(cluster: ClusterTable, node: str | None) -> tuple[str, ...]:
     own = cluster.nodes[node].config if node is not None and node in cluster.nodes else {}
     text = own.get("log.dirs", cluster.config.get("log.dirs", ()))
     return BrokerConfig.from_properties({"log.dirs": text}).log_dirs
+
+
+def transactional_id(table: ProducerTable | ProcessorTable, member: int) -> str | None:
+    """Return the transactional id of the ``member``-th host of a workload, from 1, or None."""
+    if isinstance(table, ProcessorTable):
+        exactly_once = table.guarantee == "exactly-once"
+        return f"{table.transactional_id or table.group}-{member}" if exactly_once else None
+    if table.transactional_id is None or table.count == 1:
+        return table.transactional_id
+    return f"{table.transactional_id}-{member}"
+
+
+def epochs_used(scenario: Scenario) -> dict[str, int]:
+    """Return how many epochs each transactional id has used before the run, if it has used any.
+
+    A run begins with an empty ``__transaction_state``, and a producer id has 32 767 epochs for
+    producers (0 to 32 766, TransactionMetadata.isEpochExhausted). ``epochs-used`` lets an id begin
+    near their end; what a coordinator makes of it is told in
+    ``model/transaction/requests/init_producer_id.py``.
+
+    Raises:
+        ValueError: two workloads say different things about an id that both have.
+    """
+    known: dict[str, int] = {}
+    for index, table in enumerate(scenario.workload):
+        if not isinstance(table, ProducerTable | ProcessorTable) or not table.epochs_used:
+            continue
+        for member in range(1, table.count + 1):
+            name = transactional_id(table, member)
+            if name is not None and known.setdefault(name, table.epochs_used) != table.epochs_used:
+                given = f"{name} has {table.epochs_used} here and {known[name]} before"
+                raise ValueError(f"workload.{index}.epochs-used: {given}")
+    return known

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from kafkasim.model.transaction.metadata import MAX_EPOCH
 from kafkasim.scenarios.language.units import Duration, DurationSpan, Offset, Rate, Size, Span
 from kafkasim.scenarios.language.vocabulary import VERBS, VERSIONS, Version
 from kafkasim.sim.faults.kinds import KINDS
@@ -120,8 +121,9 @@ class ProducerTable(Table):
 
     With a ``transactional-id`` they send in transactions of ``transaction-records`` records, that
     last ``transaction-time`` at most; ``abort-share`` of them are aborted. Of several hosts each
-    has the id with its number behind it. ``when-fenced`` is what an application does that another
-    producer has fenced: make a new producer (renew), or end (exit).
+    has the id with its number behind it. ``epochs-used`` is how many epochs of its producer id an
+    id has used before the run (:func:`.nodes.epochs_used`). ``when-fenced`` is what an application
+    does that another producer has fenced: make a new producer (renew), or end (exit).
     """
 
     kind: Literal["producer"]
@@ -138,6 +140,7 @@ class ProducerTable(Table):
     start: Duration = 0
     stop: Duration | None = None
     transactional_id: str | None = Field(None, min_length=1)
+    epochs_used: int = Field(0, ge=0, le=MAX_EPOCH)
     transaction_records: int = Field(10, ge=1)
     transaction_time: Duration = 1_000_000
     abort_share: float = Field(0.0, ge=0, le=1)
@@ -165,6 +168,7 @@ class ProcessorTable(Table):
     output: str
     guarantee: Literal["exactly-once", "at-least-once", "at-most-once"] = "exactly-once"
     transactional_id: str | None = Field(None, min_length=1)
+    epochs_used: int = Field(0, ge=0, le=MAX_EPOCH)
     abort_share: float = Field(0.0, ge=0, le=1)
     when_fenced: Literal["renew", "exit"] = "renew"
     processing: DurationSpan = Span(0, 0)

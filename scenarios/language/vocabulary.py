@@ -135,6 +135,8 @@ OBSERVATIONS: Mapping[str, str] = {
     "transaction-timed-out": "a coordinator ended a transaction after transaction.timeout.ms",
     "long-transaction": "a marker came a second or more after the first record of its transaction",
     "open-transaction-read": "a consumer got a record of a transaction that was still open",
+    "producer-id-rotated": "a coordinator gave a transactional id another producer id, because the"
+    " epochs of the first were used up",
     "transaction-coordinator-moved": "another broker coordinates a transactional id",
     "cleaned": "a log cleaner removed records of a compacted topic; detail: the topic",
     "missed-deletion": "a group kept a deleted value: its tombstone was removed before the group"

@@ -23,6 +23,7 @@ from kafkasim.model.storage.files import Files
 from kafkasim.scenarios.applications.loading import UserApplication
 from kafkasim.scenarios.applications.records.compression import PayloadCompressor
 from kafkasim.scenarios.applications.session import USERS, Payloads, Session
+from kafkasim.scenarios.language.nodes import transactional_id
 from kafkasim.scenarios.language.tables import (
     ConsumerGroupTable,
     ProcessorTable,
@@ -128,15 +129,13 @@ class ClientHosts:
         """Add the ``number``-th producer, the ``member``-th of its workload."""
         node = f"producer-{number}"
         properties = dict(table.config)
-        transactional = table.transactional_id is not None
-        if table.transactional_id is not None:
-            suffix = f"-{member}" if table.count > 1 else ""
-            properties = IDEMPOTENT | properties
-            properties["transactional.id"] = table.transactional_id + suffix
+        known = transactional_id(table, member)
+        if known is not None:
+            properties = IDEMPOTENT | properties | {"transactional.id": known}
         kind: type[_Producer] = ProducerApplication
         if table.audit is not None:
             kind = AuditedProducerApplication
-        elif transactional:
+        elif known is not None:
             kind = TransactionalProducerApplication
         application = kind(
             node=node,
@@ -162,10 +161,10 @@ class ClientHosts:
             "enable.auto.commit": False,
         }
         writes = dict(table.producer_config)
-        if table.guarantee == "exactly-once":
-            writes = IDEMPOTENT | writes
+        known = transactional_id(table, member)
+        if known is not None:
+            writes = IDEMPOTENT | writes | {"transactional.id": known}
             reads["isolation.level"] = "read_committed"
-            writes["transactional.id"] = f"{table.transactional_id or table.group}-{member}"
         application = ProcessorApplication(
             node=node,
             table=table,

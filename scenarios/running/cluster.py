@@ -23,7 +23,7 @@ from kafkasim.model.storage.files import Files
 from kafkasim.model.zookeeper.config import ZooKeeperConfig
 from kafkasim.model.zookeeper.server.quorum_peer import QuorumPeer
 from kafkasim.scenarios.judging.source import FactSource
-from kafkasim.scenarios.language.nodes import controller_hosts, controller_id
+from kafkasim.scenarios.language.nodes import controller_hosts, controller_id, epochs_used
 from kafkasim.scenarios.language.tables import Scenario
 from kafkasim.scenarios.running.client_hosts import ClientHosts
 from kafkasim.scenarios.running.node_settings import NodeSettings, time_limit, told
@@ -47,7 +47,7 @@ class Cluster:
         self.world = world
         self.scenario = scenario
         cluster = scenario.cluster
-        self.settings = NodeSettings(cluster, variants)
+        self.settings = NodeSettings(cluster, variants, epochs_used(scenario))
         self.combined = cluster.combined
         self.duplicates: list[Host] = []
         self._topics: dict[str, str] = {}  # topic id -> name

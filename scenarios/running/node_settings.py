@@ -30,11 +30,17 @@ UNCHANGED = NodeTable.model_validate({})
 
 
 class NodeSettings:
-    """What a server is started with. An upgrade changes it for the node's next start."""
+    """What a server is started with. An upgrade changes it for the node's next start.
 
-    def __init__(self, cluster: ClusterTable, variants: Rules) -> None:
+    ``epochs_used`` is the history of transactional ids before the run.
+    """
+
+    def __init__(
+        self, cluster: ClusterTable, variants: Rules, epochs_used: Mapping[str, int]
+    ) -> None:
         self._cluster = cluster
         self._variants = variants
+        self._epochs_used = epochs_used
         self._rules: dict[str, Rules] = {}  # release -> rules with the variants in force
         self._installed: dict[str, str] = {}  # node -> release that an operator installed
         self._altered: dict[str, dict[str, Any]] = {}  # node -> properties that an operator set
@@ -74,6 +80,7 @@ class NodeSettings:
             rules.lifecycle,
             rules.zk_controller,
             rules.controller.supported_features(),
+            self._epochs_used,
         )
 
     def rack(self, node: str, number: int) -> str | None:

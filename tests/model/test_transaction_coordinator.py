@@ -107,6 +107,37 @@ def test_no_other_epoch_of_an_exhausted_producer_id_is_served(bench: Bench) -> N
     assert bench.init() == (Errors.COORDINATOR_LOAD_IN_PROGRESS, *NOBODY)
 
 
+@pytest.mark.parametrize("version", [0, 2])
+@pytest.mark.parametrize(
+    ("used", "answers"),
+    [
+        (1, [(NONE, 1000, 1), (NONE, 1000, 2)]),
+        (32_766, [(NONE, 1000, 32_766), (NONE, 1001, 0)]),
+        (32_767, [(NONE, 1001, 0), (NONE, 1001, 1)]),
+    ],
+)
+def test_an_id_goes_on_from_the_epochs_that_it_has_used(
+    version: int, used: int, answers: list[tuple[Errors, int, int]]
+) -> None:
+    bench = Bench(version, epochs_used={ID: used}).elect()
+    assert [bench.init() for _ in answers] == answers
+    loaded = Bench(version, log=bench.log).elect(2)  # it knows nothing of the history
+    assert loaded.state() == bench.state()
+
+
+def test_a_failed_first_initialization_uses_no_epoch() -> None:
+    bench = Bench(epochs_used={ID: 5}).elect()
+    bench.log.error = Errors.NOT_ENOUGH_REPLICAS
+    assert bench.init() == (Errors.COORDINATOR_NOT_AVAILABLE, *NOBODY)
+    bench.log.error = NONE
+    assert bench.init() == (NONE, 1000, 5)
+
+
+def test_a_producer_that_names_its_epoch_for_a_new_id_begins_at_zero() -> None:
+    bench = Bench(epochs_used={ID: 5}).elect()
+    assert bench.init((77, 5)) == (NONE, 1000, 0)
+
+
 def test_an_initialization_under_way_blocks_the_next(bench: Bench) -> None:
     bench.replicates = False
     assert bench.init() is None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from kafkasim.model.config import BrokerConfig
@@ -23,6 +23,7 @@ ID = "payments"
 TP0, TP1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
 LOG = TopicPartition(TRANSACTION_STATE_TOPIC, 0)
 Answer = tuple[Errors, int, int]  # (error, producer id, epoch)
+NOTHING: Mapping[str, int] = {}
 Markers = tuple[str, WriteTxnMarkersRequest, Callable[[Any, int], None]]
 
 
@@ -38,6 +39,7 @@ class Bench(Process):
         version: int = 2,
         rules: TransactionRules | None = None,
         log: MemoryCoordinatorLog | None = None,
+        epochs_used: Mapping[str, int] = NOTHING,
         **config: Any,
     ) -> None:
         super().__init__("broker-1", MemoryFiles(), random.Random(1), 0)
@@ -60,6 +62,7 @@ class Bench(Process):
             self,
             self,
             lambda: self.version,
+            epochs_used,
         )
         self.coordinator.markers.sender = self
 

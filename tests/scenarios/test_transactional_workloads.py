@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kafkasim.scenarios.language.nodes import node_names, select
+from kafkasim.scenarios.language.nodes import epochs_used, node_names, select
 from kafkasim.scenarios.language.spec import ScenarioError, parse
 from kafkasim.scenarios.running.runner import run
 from kafkasim.sim.streams import Streams
@@ -32,6 +32,10 @@ def scenario(*workload: dict[str, Any], **keys: Any) -> dict[str, Any]:
         (PRODUCER | {"config": {"transactional.id": "a"}}, "write transactional-id beside config"),
         (PRODUCER | {"transactional-id": ""}, "workload.0.transactional-id: '' is not valid"),
         (PRODUCER | {"transactional-id": "a", "abort-share": 2}, "workload.0.abort-share: 2 is"),
+        (PRODUCER | {"epochs-used": 5}, "workload.0.epochs-used: needs transactional-id"),
+        (PRODUCER | {"transactional-id": "a", "epochs-used": -1}, "workload.0.epochs-used: -1 is"),
+        (PRODUCER | {"transactional-id": "a", "epochs-used": 32768}, "epochs-used: 32768 is"),
+        (PROCESSOR | {"guarantee": "at-least-once", "epochs-used": 5}, "epochs-used: needs guar"),
         ({"kind": "processor"}, "workload.0.output: is missing"),
         (PROCESSOR | {"output": "x"}, "workload.0.output: no topic 'x'; allowed: in, out"),
         (PROCESSOR | {"output": "in"}, "workload.0.output: 'in' is a topic that it reads"),
@@ -47,6 +51,27 @@ def test_a_mistake_is_one_line(workload: dict[str, Any], message: str) -> None:
         parse(scenario(workload), "f.toml")
     assert message in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+def test_workloads_that_share_an_id_cannot_give_it_two_histories() -> None:
+    of = PRODUCER | {"transactional-id": "p-1"}
+    processors = PROCESSOR | {"transactional-id": "p", "count": 2, "epochs-used": 7}
+    alike = parse(scenario(of, processors, of | {"epochs-used": 7}), "f.toml")
+    assert epochs_used(alike) == {"p-1": 7, "p-2": 7}
+    with pytest.raises(ScenarioError) as raised:
+        parse(scenario(processors, of | {"epochs-used": 8}), "f.toml")
+    assert str(raised.value) == "f.toml: workload.1.epochs-used: p-1 has 8 here and 7 before"
+
+
+@pytest.mark.parametrize(("version", "rotated"), [("3.9", False), ("4.0", True)])
+def test_each_transaction_costs_an_epoch_from_transaction_version_2_on(
+    version: str, rotated: bool
+) -> None:
+    producer = PRODUCER | {"transactional-id": "a", "epochs-used": 32_760}
+    data = scenario(producer | {"transaction-records": 5})
+    data["cluster"]["kafka-version"] = version
+    result = run(parse(data, "f.toml"), 1)
+    assert (result.verdict, "producer-id-rotated" in result.observations) == ("pass", rotated)
 
 
 def test_processors_are_hosts_of_their_own() -> None:

@@ -200,6 +200,7 @@ class KafkaBroker:
             ProducerIds(self.incarnation, producer_ids),
             PartitionLeaders(image),
             lambda: image.transaction_version,
+            rules.epochs_used,
         )
         timeout_ms = config.request_timeout_ms
         self.marker_sender = start_sender(process, timeout_ms, self.transactions.markers)

@@ -1,6 +1,6 @@
 """InitProducerId: a producer id and an epoch for a transactional id (KIP-98, KIP-360).
 
-    unknown id                a new producer id, epoch 0
+    unknown id                a new producer id, epoch 0 (or after those used before the run)
     Empty, Complete*          the next epoch; a new producer id once the epochs are exhausted
     Ongoing                   the transaction is aborted under a fencing epoch;
                               CONCURRENT_TRANSACTIONS lets the client ask again
@@ -11,6 +11,8 @@ recover from; it is fenced if another producer was initialized meanwhile.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from kafkasim.model.errors import Errors
 from kafkasim.model.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
@@ -44,7 +46,18 @@ Expected = tuple[int, int]  # the producer's own id and epoch
 
 
 class InitProducerId:
-    """Serves InitProducerId."""
+    """Serves InitProducerId.
+
+    ``epochs_used`` says of some transactional ids how many epochs of their producer id were used
+    before the run. The coordinator adds such an id as if its last epoch had been given out and its
+    last transaction ended: the first InitProducerId raises that epoch, or gives a new producer id
+    if it was the last one. So the record of that request is the first of the id in the log, and a
+    coordinator that loads it is none the wiser. What differs from a cluster that ran that long: the
+    log has no older records of the id, compacted or not; the producer id is one of the newest, so
+    no leader knows an older epoch of it; and no client has one. An id that has expired, or whose
+    records were lost, begins at that epoch again, where Kafka begins at 0; the producer id is
+    another one then. A client that names its own epoch when the id is new is served as in Kafka.
+    """
 
     def __init__(
         self,
@@ -52,11 +65,13 @@ class InitProducerId:
         ending: EndTransaction,
         producer_ids: ProducerIdManager,
         rules: TransactionRules,
+        epochs_used: Mapping[str, int],
     ) -> None:
         self._manager = manager
         self._ending = ending
         self._producer_ids = producer_ids
         self._rules = rules
+        self._epochs_used = epochs_used
 
     def handle(
         self,
@@ -80,7 +95,8 @@ class InitProducerId:
         elif not self._manager.timeout_is_valid(txn_timeout_ms):
             found = Errors.INVALID_TRANSACTION_TIMEOUT
         else:
-            found = self._get_or_add(transactional_id, txn_timeout_ms, now)
+            used = self._epochs_used.get(transactional_id, 0) if expected is None else 0
+            found = self._get_or_add(transactional_id, txn_timeout_ms, used - 1, now)
         if isinstance(found, Errors):
             refuse(done, found, now)
             return
@@ -101,8 +117,9 @@ class InitProducerId:
             self._manager.append(transactional_id, epoch, transit, "init", appended, now)
 
     def _get_or_add(
-        self, transactional_id: str, txn_timeout_ms: int, now: int
+        self, transactional_id: str, txn_timeout_ms: int, last_epoch: int, now: int
     ) -> CoordinatorEpochAndTxnMetadata | Errors:
+        """Return an id; add it if need be, with the last epoch that was given out, or −1."""
         found = self._manager.get(transactional_id)
         if found is not None:
             return found
@@ -114,7 +131,7 @@ class InitProducerId:
             producer_id,
             NO_PRODUCER_ID,
             NO_PRODUCER_ID,
-            NO_PRODUCER_EPOCH,
+            last_epoch,
             NO_PRODUCER_EPOCH,
             txn_timeout_ms,
             EMPTY,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kafkasim.model import facts
+from kafkasim.model.transaction.metadata import is_epoch_exhausted
 from kafkasim.scenarios.judging.source import FactSource, PartitionKey
 
 LONG_US = 1_000_000
@@ -24,6 +25,7 @@ class TransactionObserver:
         self._note = note
         self._trace = trace
         self._coordinators: dict[str, str] = {}  # transactional id -> node
+        self._last: dict[str, tuple[int, int]] = {}  # its last producer id and epoch
         self._transactional: dict[int, None] = {}  # producer ids
         self._open: dict[tuple[PartitionKey, int], int] = {}  # the time of the first append, in µs
         self._records: dict[PartitionKey, dict[int, int]] = {}  # open: record id -> producer id
@@ -49,6 +51,11 @@ class TransactionObserver:
         if self._coordinators.setdefault(fact.transactional_id, node) != node:
             self._coordinators[fact.transactional_id] = node
             self._note("transaction-coordinator-moved", t_us)
+        producer = (fact.producer_id, fact.producer_epoch)
+        last = self._last.get(fact.transactional_id, producer)
+        self._last[fact.transactional_id] = producer
+        if last[0] != producer[0] and is_epoch_exhausted(last[1]):
+            self._note("producer-id-rotated", t_us)
 
     def _on_appended(self, _seq: int, t_us: int, _node: str, fact: facts.Appended) -> None:
         if fact.producer_id in self._transactional and fact.record_ids:

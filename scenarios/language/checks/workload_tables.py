@@ -14,6 +14,7 @@ from kafkasim.model.config import (
     ShareGroupSettings,
 )
 from kafkasim.scenarios.language.checks.allowed import check_properties, some
+from kafkasim.scenarios.language.nodes import epochs_used
 from kafkasim.scenarios.language.tables import (
     ClusterTable,
     ConsumerGroupTable,
@@ -26,7 +27,9 @@ from kafkasim.scenarios.language.tables import (
 PLACES = ("key", "number", "producer")
 """What a producer's texts may name in braces."""
 
-OF_TRANSACTIONS = ("transaction_records", "transaction_time", "abort_share", "when_fenced")
+OF_TRANSACTIONS = (
+    "epochs_used", "transaction_records", "transaction_time", "abort_share", "when_fenced",
+)  # fmt: skip
 """Keys that a producer without a transactional id cannot have."""
 
 
@@ -69,6 +72,7 @@ def check_workloads(scenario: Scenario) -> None:
             _check_audit(place, workload, topics)
             if workload.protocol == "zookeeper":
                 _check_old_consumers(place, workload, scenario.cluster.mode)
+    epochs_used(scenario)
 
 
 def _check_share_group(place: str, table: ShareGroupTable, cluster: ClusterTable) -> None:
