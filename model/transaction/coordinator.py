@@ -86,7 +86,7 @@ class TransactionCoordinator:
         self.initialization = InitProducerId(
             self.manager, self.ending, producer_ids, rules, epochs_used
         )
-        self.partitions = AddPartitions(self.manager)
+        self.partitions = AddPartitions(self.manager, rules)
         self.queries = TransactionQueries(self.manager)
         self._failed_loads: dict[int, None] = {}  # partitions that are loading for ever (B38)
 

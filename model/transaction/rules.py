@@ -34,6 +34,14 @@ class TransactionRules:
         """
         return True
 
+    def pending_is_asked_first(self) -> bool:
+        """Return whether AddPartitionsToTxn looks at a pending change before the producer id.
+
+        The producer may have the id that the pending completion brings, because the epochs of the
+        last one are exhausted. 3.9 looks at the producer id and its epoch first.
+        """
+        return True
+
     def second_completion_us(self) -> int | None:
         """Return how much later a second thread appends the completion, too (B51, KAFKA-10080).
 

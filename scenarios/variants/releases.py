@@ -154,6 +154,14 @@ class Lifecycle41(LifecycleRules):
         return interval_us
 
 
+class Transaction39(TransactionRules):
+    """The transaction coordinator of releases without transaction.version 2."""
+
+    def pending_is_asked_first(self) -> bool:
+        """Return False: no completion brings another producer id (KIP-890)."""
+        return False
+
+
 class Transaction41(TransactionRules):
     """The transaction coordinator of 4.1."""
 
@@ -275,6 +283,7 @@ RULES: dict[str, dict[str, type]] = {
         "group": Group28,
         "replication": Replication28,
         "storage": Storage28,
+        "transaction": Transaction39,
     },
     "3.9": {
         "client": Client39,
@@ -282,6 +291,7 @@ RULES: dict[str, dict[str, type]] = {
         "group": Group39,
         "lifecycle": Lifecycle39,
         "raft": Raft39,
+        "transaction": Transaction39,
     },
     "4.1": {
         "controller": Controller41,

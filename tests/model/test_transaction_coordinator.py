@@ -153,7 +153,7 @@ def test_a_new_producer_aborts_what_the_old_one_had_begun(bench: Bench) -> None:
     bench.add(1000, 0)
     assert bench.init() == (CONCURRENT, *NOBODY)
     assert bench.state() == ("PrepareAbort", 1000, 2)
-    assert bench.add(1000, 0) is FENCED
+    assert bench.add(1000, 0) is CONCURRENT  # the completion is pending
     assert bench.init() == (CONCURRENT, *NOBODY)
     bench.answer()
     assert bench.init() == (NONE, 1000, 3)
@@ -355,7 +355,10 @@ def test_who_may_not_end_an_old_transaction(old: Bench) -> None:
 def test_an_end_that_exhausts_the_epochs_brings_another_producer_id(bench: Bench) -> None:
     _at_epoch(bench, 32_766)
     bench.add(1000, 32_766)
-    assert bench.end(1000, 32_766, True) == (NONE, 1000, 32_767)
+    assert bench.end(1000, 32_766, True) == (NONE, 1001, 0)
+    assert bench.state() == ("PrepareCommit", 1000, 32_767)  # no client sees this epoch
+    assert bench.add(1001, 0) is CONCURRENT  # it is served once the markers are written
+    assert bench.add(999, 0) is CONCURRENT
     bench.answer()
     assert bench.state() == ("CompleteCommit", 1001, 0)
     assert bench.end(1000, 32_766, True) == (NONE, 1001, 0)  # the client repeats it

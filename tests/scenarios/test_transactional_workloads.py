@@ -74,6 +74,14 @@ def test_each_transaction_costs_an_epoch_from_transaction_version_2_on(
     assert (result.verdict, "producer-id-rotated" in result.observations) == ("pass", rotated)
 
 
+def test_a_processor_goes_on_with_another_producer_id() -> None:
+    """Two members rotate in turn; offsets and outputs stay in one transaction."""
+    data = scenario(PRODUCER, PROCESSOR | {"count": 2, "epochs-used": 32_764})
+    data["expect"] = {"must-see": ["producer-id-rotated"], "never": ["send-failed"]}
+    result = run(parse(data, "f.toml"), 1)
+    assert (result.verdict, result.anomalies) == ("pass", [])
+
+
 def test_processors_are_hosts_of_their_own() -> None:
     parsed = parse(scenario(PROCESSOR | {"count": 2}), "f.toml")
     assert node_names(parsed)[-2:] == ["processor-1", "processor-2"]

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from kafkasim.model.errors import Errors
 from kafkasim.model.records import TopicPartition
 from kafkasim.model.transaction.metadata import TransactionMetadata
+from kafkasim.model.transaction.rules import TransactionRules
 from kafkasim.model.transaction.state_manager import (
     CoordinatorEpochAndTxnMetadata,
     TransactionStateManager,
@@ -26,8 +27,9 @@ Done = Callable[[Errors, int], None]  # (error, now)
 class AddPartitions:
     """Serves both requests, of clients and of brokers."""
 
-    def __init__(self, manager: TransactionStateManager) -> None:
+    def __init__(self, manager: TransactionStateManager, rules: TransactionRules) -> None:
         self._manager = manager
+        self._rules = rules
 
     def handle(
         self,
@@ -40,6 +42,11 @@ class AddPartitions:
         now: int,
     ) -> None:
         """Add partitions to a transaction (handleAddPartitionsToTransaction)."""
+        known = self._manager.get(transactional_id)
+        if isinstance(known, CoordinatorEpochAndTxnMetadata):
+            if known.metadata.pending is not None and self._rules.pending_is_asked_first():
+                done(Errors.CONCURRENT_TRANSACTIONS, now)
+                return
         found = self._find(transactional_id, producer_id, producer_epoch)
         if isinstance(found, Errors):
             done(found, now)

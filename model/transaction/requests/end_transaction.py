@@ -255,7 +255,8 @@ class EndTransaction:
             return
         completion = metadata.prepare_complete(self._manager.runtime.wall_ms(now))
         if request.client_version >= EPOCH_BUMP:
-            done(NONE, metadata.producer_id, metadata.producer_epoch, now)
+            # That of the completion: a new producer id, once the epochs are exhausted.
+            done(NONE, completion.producer_id, completion.producer_epoch, now)
         else:
             done(NONE, NO_PRODUCER_ID, NO_PRODUCER_EPOCH, now)
         self._markers.add_txn_markers_to_send(coordinator_epoch, metadata, completion, now)
