@@ -17,7 +17,8 @@ groups commit, and how producers compress and partition (choices/clients.py), wi
 partitioners of users among them (choices/custom.py); and in some seeds an operator resets or
 deletes what a group has committed (choices/offsets.py). Some scenarios are then put into another
 world (worlds/): the voters of the quorum change, brokers leave for good, lag and session times are
-up to ten times Kafka's, the topic's settings change, the release is the newest. At last an operator
+up to ten times Kafka's, the topic's settings change, the release is the newest, transactional ids
+have few epochs left. At last an operator
 does in some seeds what is seldom done to a cluster: sets quotas, upgrades it, unregisters a broker
 (choices/operators.py). Some clusters of 4.1 have a share group, too (choices/share_groups.py), and
 most of these groups meet trouble of their own (choices/sharing.py).
@@ -81,6 +82,7 @@ from kafkasim.scenarios.searching.draw_workload import (
     workloads,
 )
 from kafkasim.scenarios.searching.worlds.departures import leave_for_good
+from kafkasim.scenarios.searching.worlds.histories import histories
 from kafkasim.scenarios.searching.worlds.releases import features_change, newest_release
 from kafkasim.scenarios.searching.worlds.timers import any_timers, few_records
 from kafkasim.scenarios.searching.worlds.topic_settings import min_isr_changes, unclean_elections
@@ -148,6 +150,7 @@ def worlds(seed: int, data: dict[str, Any]) -> None:
     leave_for_good(random.Random(f"swarm/{seed}/departures"), data)
     newest_release(random.Random(f"swarm/{seed}/newest"), data)
     features_change(random.Random(f"swarm/{seed}/features"), data)
+    histories(random.Random(f"swarm/{seed}/histories"), data)
 
 
 def _draw(seed: int) -> dict[str, Any]:
