@@ -85,7 +85,11 @@ from kafkasim.scenarios.searching.worlds.departures import leave_for_good
 from kafkasim.scenarios.searching.worlds.histories import histories
 from kafkasim.scenarios.searching.worlds.releases import features_change, newest_release
 from kafkasim.scenarios.searching.worlds.timers import any_timers, few_records
-from kafkasim.scenarios.searching.worlds.topic_settings import min_isr_changes, unclean_elections
+from kafkasim.scenarios.searching.worlds.topic_settings import (
+    min_isr_changes,
+    one_batch_segments,
+    unclean_elections,
+)
 from kafkasim.scenarios.searching.worlds.voters import voter_changes
 
 MODES = ("kraft", "zookeeper")
@@ -151,6 +155,7 @@ def worlds(seed: int, data: dict[str, Any]) -> None:
     newest_release(random.Random(f"swarm/{seed}/newest"), data)
     features_change(random.Random(f"swarm/{seed}/features"), data)
     histories(random.Random(f"swarm/{seed}/histories"), data)
+    one_batch_segments(random.Random(f"swarm/{seed}/segments"), data)
 
 
 def _draw(seed: int) -> dict[str, Any]:

@@ -74,3 +74,31 @@ def _moment(rng: random.Random) -> dict[str, Any]:
 def _later(rng: random.Random, begins: dict[str, Any]) -> str:
     gap = rng.choice((50, 500, 2000)) * rng.uniform(0.5, 1.5)
     return ms(int(begins["at"].removesuffix("ms")) + gap)
+
+
+ONE_BATCH = 0.15
+"""The share of seeds whose segments hold a batch or a few."""
+
+
+def one_batch_segments(rng: random.Random, data: dict[str, Any]) -> None:
+    """Let the segments of users' topics hold a batch or a few.
+
+    Kafka rolls a segment after a gigabyte or a week. A run of seconds hardly ever truncates, ends
+    or begins to read at a roll, where a log also writes its producers' snapshot, unless most
+    batches roll. A batch has to fit into a segment (RECORD_LIST_TOO_LARGE). A fetch reads one
+    segment: while a consumer has a record of it left, its next fetch asks for the other partitions
+    only, so it must not wait for long.
+    """
+    if rng.random() >= ONE_BATCH or data["expect"].keys() & {"never", "in-time"}:
+        return
+    size = rng.choice((200, 200, 600))
+    for topic in data["topics"]:
+        topic.setdefault("config", {})["segment.bytes"] = size
+    for each in data["workload"]:
+        if each["kind"] == "producer":
+            each["config"]["batch.size"] = size // 2
+        elif each["kind"] == "processor":
+            each.setdefault("producer-config", {})["batch.size"] = size // 2
+        elif each["kind"] == "consumer-group":
+            old = each.get("protocol") == "zookeeper"
+            each["config"]["fetch.wait.max.ms" if old else "fetch.max.wait.ms"] = 30
