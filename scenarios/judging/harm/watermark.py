@@ -152,7 +152,7 @@ class WatermarkStalls:
         since = max([since, *ahead])
         outside = [each for each in state.replicas if each not in state.isr]
         fenced = max([self._fenced_us(leader.node, each, now) for each in outside], default=0)
-        if fenced > self._changed_us[leader.key] and fenced >= min(ahead, default=0):
+        if fenced > known and fenced >= min(ahead, default=0):
             return
         hosts = [leader.node, *[node_of(member) for member in state.isr]]
         proven = min(ahead, default=since) - SLACK_US

@@ -76,7 +76,7 @@ STOOD = f"""
     SELECT looks.*, wait_us, created.min_isr AS created_isr
     FROM (SELECT run, topic_id, partition, seq, t_us, led.node AS node, led.epoch AS epoch,
                  led.t_us AS led_us, mark.seq AS marked, mark.t_us AS hw_us, mark.hw AS hw,
-                 mark.min_isr AS min_isr, state, changed_us,
+                 mark.min_isr AS min_isr, state,
                  greatest(changed_us, configured_us) AS settled_us
           FROM (SELECT * EXCEPT (state),
                        last(IF(what = 'leads', leader, NULL), true) OVER before AS led,
@@ -125,7 +125,6 @@ _AHEAD = """
            any_value(wanted) AS wanted, any_value(stood.node) AS node,
            any_value(stood.t_us) AS t_us, any_value(led_us) AS led_us,
            any_value(hw_us) AS hw_us, any_value(hw) AS hw, any_value(state) AS state,
-           any_value(changed_us) AS changed_us,
            any_value(settled_us) AS settled_us, any_value(wait_us) AS wait_us,
            IF(host = any_value(stood.node), max(grown.t_us),
               min(IF(grown.seq > marked, grown.t_us, NULL))) AS ahead_us
@@ -151,8 +150,7 @@ _WAITING = f"""
     -- Stands in which all members have more, counted from when the last of them had, and from a
     -- second after the last change of the ISR or of a setting.
     SELECT run, topic_id, partition, seq, any_value(node) AS node, any_value(t_us) AS t_us,
-           any_value(hw) AS hw, any_value(state) AS state, any_value(changed_us) AS changed_us,
-           any_value(wait_us) + {SLACK_US} AS bound_us, min(ahead_us) AS first_us,
+           any_value(hw) AS hw, any_value(state) AS state, any_value(wait_us) + {SLACK_US} AS bound_us, min(ahead_us) AS first_us,
            greatest(any_value(settled_us) + {SLACK_US}, any_value(hw_us), any_value(led_us),
                     max(ahead_us)) AS since_us
     FROM ahead GROUP BY run, topic_id, partition, seq
@@ -162,7 +160,7 @@ _KNOWN = """
     -- The same where the leader knows the state of its partition, counted from then on at the
     -- earliest: from the metadata log, from a ZooKeeper controller, or from the answer to its own
     -- proposal.
-    SELECT stand.* EXCEPT (since_us), greatest(stand.since_us, known_us) AS since_us
+    SELECT stand.* EXCEPT (since_us), greatest(stand.since_us, known_us) AS since_us, known_us
     FROM (SELECT /*+ BROADCAST(waiting) */ any_value(struct(waiting.*)) AS stand,
                  min(learnt.t_us) AS known_us
           FROM (SELECT run, node, seq, t_us, offset AS up_to, NULL AS change
@@ -220,7 +218,7 @@ WATERMARK_STALLS = offending(
     SELECT run, topic_id, partition, seq, node, hw, stood_us
     FROM (SELECT run, topic_id, partition, seq, any_value(node) AS node,
                  any_value(hw) AS hw, any_value(state.isr) AS isr, any_value(first_us) AS first_us,
-                 any_value(changed_us) AS changed_us, any_value(since_us) AS since_us,
+                 any_value(known_us) AS known_us, any_value(since_us) AS since_us,
                  any_value(t_us - since_us) AS stood_us, any_value(bound_us) AS bound_us,
                  max(IF(other IS NULL, 0, coalesce(heard_us, t_us))) AS fenced_us
           FROM others LEFT JOIN fences USING (run, topic_id, partition, seq, other)
@@ -228,7 +226,7 @@ WATERMARK_STALLS = offending(
     LEFT ANTI JOIN disturbances ON stalls.run = disturbances.run
         AND (host = node OR array_contains(transform(isr, each -> concat('broker-', each)), host))
         AND begin_us <= since_us + bound_us AND end_us >= first_us - {SLACK_US}
-    WHERE NOT (fenced_us > changed_us AND fenced_us >= first_us)""",
+    WHERE NOT (fenced_us > known_us AND fenced_us >= first_us)""",
     "'HWSTALL'",
     "'%s: the high watermark stands at %d for %d us after all of the ISR had more', node, hw,"
     " stood_us",
