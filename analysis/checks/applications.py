@@ -32,16 +32,20 @@ _UNCHOSEN = """
     WHERE unchosen"""
 
 _FORGOTTEN = """
-    -- Groups of which a coordinator loaded fewer members than another broker had last told, or of
-    -- which another broker tells members that the last one to load it does not know.
+    -- Groups of which a coordinator loaded fewer members than another broker had last told, or it
+    -- itself if nobody else has loaded the group since; or of which another broker tells members
+    -- that the last one to load it does not know.
     SELECT run, group, at
     FROM (SELECT loaded.run, loaded.group, loaded.seq AS at, loaded.member_ids,
                  max_by(told.member_ids, told.seq) AS known
-          FROM GroupState AS loaded JOIN GroupState AS told
+          FROM (SELECT *, coalesce(lag(node) OVER (PARTITION BY run, group ORDER BY seq), node)
+                       AS loader
+                FROM GroupState
+                WHERE reason = 'loaded' AND (run, group) IN (SELECT run, group FROM fenced)
+               ) AS loaded
+          JOIN GroupState AS told
               ON told.run = loaded.run AND told.group = loaded.group AND told.seq < loaded.seq
-                 AND told.node != loaded.node
-          WHERE loaded.reason = 'loaded'
-              AND (loaded.run, loaded.group) IN (SELECT run, group FROM fenced)
+                 AND (told.node != loaded.node OR loader = loaded.node)
           GROUP BY loaded.run, loaded.group, loaded.seq, loaded.member_ids, told.node)
     WHERE size(array_except(known, member_ids)) > 0
     UNION ALL

@@ -339,8 +339,10 @@ class Excuses:
     A sticky assignor fails when members own partitions that the leader's metadata lacks, so once a
     topic's size has changed; one of the brokers (KIP-848), when a new coordinator's metadata lack
     them. A static member is fenced when a coordinator that has loaded the group does not know the
-    id that its predecessor gave it: in a rebalance that id is in memory only. The predecessor may
-    also give it later, until it hears that it is deposed. A classic consumer does not expect what
+    id that its predecessor gave it, which may be the same broker before it lost the partition or
+    crashed: in a rebalance that id is in memory only (GroupCoordinator
+    .updateStaticMemberAndRebalance). The predecessor may also give it later, until it hears that it
+    is deposed. A classic consumer does not expect what
     the coordinator of KRaft mode answers to SyncGroup while it loads the group
     (GroupCoordinatorService.syncGroup, SyncGroupResponseHandler). And a static member is fenced
     when another process has its group.instance.id, which is an operator's mistake, or when the
@@ -434,7 +436,9 @@ class Excuses:
         if fact.reason == "loaded":
             self._loader[fact.group] = node
             for broker, members in known.items():
-                if broker != node and not set(members).issubset(fact.member_ids):
+                # Its own, too, if nobody else has loaded the group since.
+                told = broker != node or loader == node
+                if told and not set(members).issubset(fact.member_ids):
                     self._forgotten[fact.group] = None
         elif loader != node and not set(fact.member_ids).issubset(known.get(loader, ())):
             self._forgotten[fact.group] = None

@@ -102,6 +102,9 @@ _ALLOWED: dict[str, list[Row]] = {
     "fenced: a coordinator has loaded the group without the member": [
         group("PreparingRebalance", "i-1", "i-2"),
         group("Stable", "i-1", protocol="range", node="broker-2", reason="loaded"), FENCED],
+    "fenced: the same coordinator has loaded the group again without the member": [
+        group("PreparingRebalance", "i-1", "i-2"),
+        group("Stable", "i-1", protocol="range", reason="loaded"), FENCED],
     "fenced: a deposed coordinator has taken the member in after another one loaded the group": [
         group("Empty", protocol="range"),
         group("Stable", "i-1", protocol="range", node="broker-2", reason="loaded"),
@@ -166,6 +169,11 @@ _BAD: dict[str, list[Row]] = {
     "fenced: the last coordinator to load the group has taken the member in": [
         group("Stable", "i-1", protocol="range", reason="loaded"),
         group("PreparingRebalance", "i-1", "i-2"), FENCED],
+    "fenced: the member has left another coordinator before the first one loads the group": [
+        group("PreparingRebalance", "i-1", "i-2"),
+        group("Stable", "i-1", "i-2", protocol="range", node="broker-2", reason="loaded"),
+        ("broker-2", LEAVES[1]), group("Stable", "i-1", protocol="range", node="broker-2"),
+        group("Stable", "i-1", protocol="range", reason="loaded"), FENCED],
     "fenced: the group lost the member without a load": [
         group("Stable", "i-1", "i-2", protocol="range"), LEAVES,
         group("Stable", "i-1", protocol="range"), FENCED],
