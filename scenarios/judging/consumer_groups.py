@@ -12,20 +12,27 @@ What holds instead, in the committed view of the coordinator:
                          a classic member also if its JoinGroup is not answered, or no SyncGroup
                          follows, within its rebalance timeout (GroupMetadataManager
                          .classicGroupJoinToConsumerGroup cancels one timer when the answer is
-                         committed, and begins the other; a Heartbeat renews neither). The first
-                         timer runs since a Heartbeat was told that the group has another epoch
-                         (classicGroupHeartbeatToConsumerGroup); removals.py: who goes twice
+                         committed, and begins the other, which the answer to the SyncGroup ends
+                         (harm/truth/consumer_groups/syncs.py); a Heartbeat renews neither. The
+                         first timer runs since a Heartbeat was told that the group has another
+                         epoch (classicGroupHeartbeatToConsumerGroup);
+                         harm/truth/consumer_groups/removals.py has the one reason to go twice
 """
 
 from __future__ import annotations
-
-from dataclasses import dataclass, field
 
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.harm.truth.consumer_groups.expressions import Expressions
 from kafkasim.scenarios.judging.harm.truth.consumer_groups.owned import Owned
 from kafkasim.scenarios.judging.harm.truth.consumer_groups.removals import Removals
+from kafkasim.scenarios.judging.harm.truth.consumer_groups.syncs import Syncs
 from kafkasim.scenarios.judging.harm.truth.consumer_groups.topic_changes import TopicChanges
+from kafkasim.scenarios.judging.harm.truth.consumer_groups.views import (
+    REVERTED,
+    Member,
+    View,
+    next_view,
+)
 from kafkasim.scenarios.judging.harm.truth.given_ids import GivenIds
 from kafkasim.scenarios.judging.harm.truth.standstills import Standstills
 from kafkasim.scenarios.judging.invariants.traced import TracedCluster
@@ -42,44 +49,11 @@ ANSWERED_LATE = ("JoinGroup", "SyncGroup")
 JOIN, LEAVE = 0, -1
 """Member epochs of a heartbeat."""
 
-REVERTED = "reverted"
-"""Why a group is what it was: the batch with its change could not be appended."""
-
 RESUMED = ("loaded", REVERTED)
 """Why a group is what it had been before."""
 
 METADATA_LAG_US = 30_000_000
 """How old a coordinator's metadata may be; one that lags for longer is fenced and resigns."""
-
-
-@dataclass(slots=True)
-class _Member:
-    """What a member has told the coordinators."""
-
-    topics: tuple[str, ...] = ()
-    rebalance_us: int = 0
-    instance_id: str | None = None
-    session_us: int = 0  # of a classic member; 0: it uses the consumer protocol
-
-
-@dataclass(slots=True)
-class _View:
-    """One group in the hands of one coordinator, from loading to resignation."""
-
-    epoch: int
-    since_us: int  # when the group took this epoch, at this coordinator or another one
-    members: tuple[str, ...]
-    unstable_us: int | None  # since when some member is not at its target; None: none is
-    unrest_us: int  # since when one was, when that was so last
-    heard: dict[str, int] = field(default_factory=dict)  # member id -> when its session began anew
-    gone: dict[str, int] = field(default_factory=dict)  # the same of former members
-    asked: dict[str, int] = field(default_factory=dict)  # when its JoinGroup or SyncGroup arrived
-    joined: dict[str, int] = field(default_factory=dict)  # its JoinGroup's time; no SyncGroup yet
-    called: dict[str, int] = field(default_factory=dict)  # its first Heartbeat of an old epoch
-    loaded: dict[str, None] = field(default_factory=dict)  # not heard since: GroupState("loaded")
-    left: dict[str, None] = field(default_factory=dict)
-    replaced: dict[str, None] = field(default_factory=dict)  # static members that came back
-    told_us: int = -1  # when a member last told of another subscription
 
 
 class ConsumerGroups:
@@ -92,8 +66,8 @@ class ConsumerGroups:
         # as a consumer group, since a conversion was not committed.
         self._groups: dict[tuple[str, str], None] = {}  # those of this protocol
         self._classic: dict[tuple[str, str], facts.GroupState] = {}  # the last state as classic
-        self._members: dict[tuple[str, str], _Member] = {}
-        self._views: dict[tuple[str, str], _View] = {}  # by node and group
+        self._members: dict[tuple[str, str], Member] = {}
+        self._views: dict[tuple[str, str], View] = {}  # by node and group
         # (Group, epoch) -> when the coordinator of the time took it, when that was so last.
         self._taken: dict[tuple[str, int], int] = {}
         self._expressions = Expressions()
@@ -113,6 +87,7 @@ class ConsumerGroups:
         trace.subscribe(facts.FaultStarted, self._on_fault)
         self._topics = TopicChanges(cluster)
         self._standstills = Standstills(trace, self._on_standstill)
+        self._syncs = Syncs(cluster, limits)
         self._removals = Removals(cluster, limits.commit_timeout_us)  # hears of them after this
 
     def has(self, node: str, group: str) -> bool:
@@ -121,7 +96,7 @@ class ConsumerGroups:
 
     # What the coordinator hears.
 
-    def _on_request(self, _seq: int, t: int, node: str, fact: facts.MemberRequest) -> None:
+    def _on_request(self, seq: int, t: int, node: str, fact: facts.MemberRequest) -> None:
         view = self._views.get((node, fact.group))
         if fact.api == "JoinGroup" and (view is None or not view.members):
             self._groups.pop((node, fact.group), None)  # an empty one gives way
@@ -132,7 +107,7 @@ class ConsumerGroups:
             view.left[fact.member_id] = None
         if fact.generation < JOIN and fact.api == HEARTBEAT:
             return
-        member = self._members.setdefault((fact.group, fact.member_id), _Member())
+        member = self._members.setdefault((fact.group, fact.member_id), Member())
         if fact.api in CLASSIC:
             member.session_us = fact.session_timeout_ms * 1000 or member.session_us
         elif fact.api == HEARTBEAT:
@@ -149,7 +124,7 @@ class ConsumerGroups:
             member.rebalance_us = fact.rebalance_timeout_ms * 1000
         member.instance_id = fact.instance_id or member.instance_id
         if view is not None and not self._is_outdated(node, fact):
-            self._hear(t, view, fact)
+            self._hear(seq, t, view, fact)
 
     def _is_outdated(self, node: str, fact: facts.MemberRequest) -> bool:
         """Return whether a classic member names an epoch of before its present one.
@@ -180,13 +155,12 @@ class ConsumerGroups:
         else:
             self._groups[node, fact.group] = None
 
-    def _hear(self, t: int, view: _View, fact: facts.MemberRequest) -> None:
+    def _hear(self, seq: int, t: int, view: View, fact: facts.MemberRequest) -> None:
         member_id = fact.member_id
         session_us = self._session_of(view, fact.group, member_id)
-        if fact.api == "JoinGroup":
-            view.joined[member_id] = t
-        elif fact.api == "SyncGroup":
-            view.joined.pop(member_id, None)
+        if fact.api in ANSWERED_LATE:
+            view.joins.setdefault(member_id, []).append((fact.api, seq, t))
+        if fact.api == "SyncGroup":
             view.called.pop(member_id, None)
         elif fact.api == "Heartbeat" and fact.generation < view.epoch:
             view.called.setdefault(member_id, t)
@@ -202,15 +176,15 @@ class ConsumerGroups:
                 view.loaded.pop(member_id, None)
             (view.asked if fact.api in ANSWERED_LATE else view.heard)[member_id] = t
         for known in view.members if joins and fact.instance_id else ():
-            other = self._members.get((fact.group, known), _Member())
+            other = self._members.get((fact.group, known), Member())
             if known != member_id and other.instance_id == fact.instance_id:
                 view.replaced[known] = None
 
-    def _session_of(self, view: _View, group: str, member_id: str) -> int:
+    def _session_of(self, view: View, group: str, member_id: str) -> int:
         """Return a member's session; a load begins those of the brokers (onLoaded)."""
         if member_id in view.loaded:
             return self._session_us
-        return self._members.get((group, member_id), _Member()).session_us or self._session_us
+        return self._members.get((group, member_id), Member()).session_us or self._session_us
 
     # What it does.
 
@@ -231,11 +205,11 @@ class ConsumerGroups:
         if before is not None and fact.reason != REVERTED and node not in self._drifting:
             self._check_members(seq, t, node, fact, before)
             self._check_epoch(seq, t, node, fact, before)
-        self._views[key] = _next(t, fact, before, self._since(t, node, fact, before))
+        self._views[key] = next_view(t, fact, before, self._since(t, node, fact, before))
         if fact.reason not in RESUMED and self._subscribes_later(fact, before):
             self._expressions.tell(fact.group, t)
 
-    def _since(self, t: int, node: str, fact: facts.GroupState, before: _View | None) -> int:
+    def _since(self, t: int, node: str, fact: facts.GroupState, before: View | None) -> int:
         """Return when the group took its epoch. What is loaded or taken back, it had before."""
         key = (fact.group, fact.generation)
         if fact.reason in RESUMED:
@@ -246,7 +220,7 @@ class ConsumerGroups:
             self._taken[key] = t
         return t
 
-    def _learn_ids(self, fact: facts.GroupState, before: _View) -> None:
+    def _learn_ids(self, fact: facts.GroupState, before: View) -> None:
         """Take what a static member told that had no id for what its new id has told."""
         for member_id in fact.member_ids:
             if member_id in before.members or self._given.join(fact.group, member_id) is None:
@@ -254,11 +228,12 @@ class ConsumerGroups:
             told = self._members.pop((fact.group, ""), None)
             if told is not None:
                 self._members[fact.group, member_id] = told
-            for times in (before.asked, before.joined):
-                if "" in times:
-                    times[member_id] = times.pop("")
+            if "" in before.asked:
+                before.asked[member_id] = before.asked.pop("")
+            if "" in before.joins:
+                before.joins[member_id] = before.joins.pop("")
 
-    def _subscribes_later(self, fact: facts.GroupState, before: _View | None) -> bool:
+    def _subscribes_later(self, fact: facts.GroupState, before: View | None) -> bool:
         """Return whether a member has joined whose expression is to be resolved.
 
         The last member of an expression takes what it matched with it, so that a member that joins
@@ -270,7 +245,7 @@ class ConsumerGroups:
             topic.startswith("/")
             for member_id in fact.member_ids
             if member_id not in members
-            for topic in self._members.get((fact.group, member_id), _Member()).topics
+            for topic in self._members.get((fact.group, member_id), Member()).topics
         )
 
     def _on_loaded_group(self, node: str, fact: facts.GroupState) -> None:
@@ -287,22 +262,20 @@ class ConsumerGroups:
             self._groups[node, fact.group] = None
 
     def _check_members(
-        self, seq: int, t: int, node: str, fact: facts.GroupState, before: _View
+        self, seq: int, t: int, node: str, fact: facts.GroupState, before: View
     ) -> None:
         """Check that each member that is gone has left, fallen silent, or not revoked in time."""
         for member_id in before.members:
             silent_us = t - before.heard[member_id]
-            rebalance_us = self._members.get((fact.group, member_id), _Member()).rebalance_us
+            rebalance_us = self._members.get((fact.group, member_id), Member()).rebalance_us
             late = before.unstable_us is not None and t - before.unstable_us >= rebalance_us
-            asked = (before.heard, before.called, before.joined)
-            asked_us = min([each.get(member_id, t) for each in asked])
             if (
                 member_id in fact.member_ids
                 or member_id in before.left
                 or member_id in before.replaced
                 or silent_us >= self._session_of(before, fact.group, member_id)
                 or late
-                or (member_id in before.joined and t - asked_us >= rebalance_us)
+                or self._is_overdue(t, node, fact.group, member_id)
                 or self._removals.repeats(node, fact.group, member_id, t)
             ):
                 continue
@@ -312,14 +285,23 @@ class ConsumerGroups:
                 f" coordinator heard it ({fact.reason})",
             )  # fmt: skip
 
+    def _is_overdue(self, t: int, node: str, group: str, member_id: str) -> bool:
+        """Return whether a classic member's JoinGroup or SyncGroup is overdue."""
+        view = self._views[node, group]
+        joined_us = self._syncs.awaited_since(node, group, view.joins.get(member_id, []))
+        if joined_us is None:
+            return False
+        since_us = min(joined_us, *[each.get(member_id, t) for each in (view.heard, view.called)])
+        return t - since_us >= self._members.get((group, member_id), Member()).rebalance_us
+
     def _check_epoch(
-        self, seq: int, t: int, node: str, fact: facts.GroupState, before: _View
+        self, seq: int, t: int, node: str, fact: facts.GroupState, before: View
     ) -> None:
         """Check that something has changed when the group epoch rises."""
         topics = {
             topic: None
             for member_id in (*before.members, *fact.member_ids)
-            for topic in self._members.get((fact.group, member_id), _Member()).topics
+            for topic in self._members.get((fact.group, member_id), Member()).topics
         }
         if (
             fact.generation <= before.epoch
@@ -412,38 +394,3 @@ class ConsumerGroups:
         key = self.cluster.group_key(group)
         lost = self.cluster.lost_between(key, promise, seq)
         self.cluster.violated(name, seq, t, key, message, lost)
-
-
-def _next(t: int, fact: facts.GroupState, before: _View | None, since_us: int) -> _View:
-    """Return the view of a group in its new state, which took its epoch at ``since_us``.
-
-    A change that could not be appended never was: no session has begun anew since, and who was late
-    to revoke still is. The timer that removed a member runs again (``Removals``).
-    """
-    members, stable = fact.member_ids, fact.state in ("Stable", "Empty")
-    if before is None:
-        loaded = dict.fromkeys(members) if fact.reason == "loaded" else {}
-        heard, unstable = dict.fromkeys(members, t), None if stable else t
-        return _View(fact.generation, since_us, members, unstable, t, heard=heard, loaded=loaded)
-    reverted = fact.reason == REVERTED
-    unrest = before.unrest_us if before.unstable_us is None else before.unstable_us
-    calm = before.unstable_us is None and not reverted
-    known = {**before.gone, **before.heard} if reverted else before.heard
-    return _View(
-        fact.generation,
-        since_us,
-        members,
-        None if stable else t if calm else unrest,
-        t if calm else unrest,
-        heard={each: known.get(each, t) for each in members},
-        gone={**before.gone, **before.heard},
-        asked=before.asked,
-        joined=before.joined,
-        called={
-            each: at
-            for each, at in before.called.items()
-            if reverted or each in before.members or each not in members
-        },
-        loaded=before.loaded,
-        told_us=before.told_us,
-    )

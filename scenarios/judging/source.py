@@ -78,6 +78,7 @@ class BrokerLimits:
     registration_us: int = 60_000_000  # initial.broker.registration.timeout.ms
     producer_us: int = 86_400_000_000  # producer.id.expiration.ms
     share_locks: int = 2000  # group.share.partition.max.record.locks
+    append_linger_us: int = 5_000  # group.coordinator.append.linger.ms
 
 
 Handler = Callable[[int, int, str, Any], None]

@@ -46,6 +46,7 @@ class FaultSchedule:
             properties.initial_broker_registration_timeout_ms * 1000,
             properties.producer_id_expiration_ms * 1000,
             properties.group_share_partition_max_record_locks,
+            properties.group_coordinator_append_linger_ms * 1000,
         )
         self.operations = Operations(
             world, trace, cluster=cluster, progress=progress, budget=self.budget,

@@ -8,6 +8,7 @@ from kafkasim.model import facts
 from tests.scenarios.fact_makers import Row, T
 from tests.scenarios.invariant_stories.common import LOADED, OFFSETS
 from tests.scenarios.invariant_stories.judged import judge
+from tests.scenarios.invariant_stories.syncs import SYNC_STORIES
 
 
 def beats(
@@ -538,6 +539,7 @@ STORIES: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
         [beats("m1", -1), group("Stable", 3, "m2")],
         [beats("m2", -1), group("Stable", 3, "m2")],
     ),
+    **SYNC_STORIES,
 }
 
 

@@ -162,13 +162,60 @@ _FORMERS = """
         AND told.seq < gone.seq
     GROUP BY gone.run, gone.node, gone.group, gone.seq, static"""
 
+_UNANSWERED = """
+    -- Of these, the JoinGroups and SyncGroups of classic members of consumer groups that were not
+    -- answered before the member was gone: what the partition held then, or its open batch did, was
+    -- not committed within offsets.commit.timeout.ms (harm/truth/consumer_groups/syncs.py). The
+    -- next append is that of the open batch if it comes within group.coordinator.append.linger.ms.
+    SELECT late.run, late.node, late.group, late.tenure, late.member_id, late.next_seq,
+           late.heard_seq
+    FROM (SELECT asked.*, IF(batch_us - heard_us <= append_linger_us + coalesce(paused_us, 0),
+                             batch_end, known_end) AS end, heard_us + commit_timeout_us AS until_us
+          FROM (SELECT logs.*, sum(duration_us) AS paused_us
+                FROM (SELECT heard.run, heard.node, heard.group, tenure, member_id, next_seq,
+                             heard_seq, heard_us, homes.topic_id, homes.partition,
+                             max_by(end, IF(log.seq < heard_seq, log.seq, NULL)) AS known_end,
+                             min_by(end, IF(log.seq > heard_seq, log.seq, NULL)) AS batch_end,
+                             min(IF(log.seq > heard_seq, log.seq, NULL)) AS batch_seq,
+                             min(IF(log.seq > heard_seq, log.t_us, NULL)) AS batch_us
+                      FROM heard JOIN homes ON heard.run = homes.run AND heard.group = homes.group
+                      JOIN (SELECT run, node, topic_id, partition, seq, t_us, next_offset AS end
+                            FROM Appended
+                            UNION ALL
+                            SELECT run, node, topic_id, partition, seq, t_us, start_offset
+                            FROM BecameLeader) AS log
+                          ON heard.run = log.run AND heard.node = log.node
+                          AND homes.topic_id = log.topic_id AND homes.partition = log.partition
+                          AND log.seq < next_seq
+                      WHERE consumer AND api IN ('JoinGroup', 'SyncGroup')
+                      GROUP BY heard.run, heard.node, heard.group, tenure, member_id, next_seq,
+                               heard_seq, heard_us, homes.topic_id, homes.partition) AS logs
+                LEFT JOIN standstills AS pauses ON logs.run = pauses.run
+                    AND logs.node = pauses.node AND pauses.seq > heard_seq
+                    AND pauses.seq < batch_seq
+                GROUP BY ALL) AS asked
+          JOIN broker_limits ON asked.run = broker_limits.run) AS late
+    LEFT ANTI JOIN (SELECT *, lead(seq) OVER (PARTITION BY run, node, topic_id, partition
+                                              ORDER BY seq) AS until
+                    FROM (SELECT run, node, topic_id, partition, seq, t_us, high_watermark
+                          FROM HighWatermark
+                          UNION ALL
+                          SELECT run, node, topic_id, partition, seq, t_us, high_watermark
+                          FROM BecameLeader)) AS passed
+        ON late.run = passed.run AND late.node = passed.node AND late.topic_id = passed.topic_id
+        AND late.partition = passed.partition AND passed.seq < late.next_seq
+        AND coalesce(until, late.next_seq) > late.heard_seq AND passed.t_us < until_us
+        AND passed.high_watermark >= late.end
+    WHERE late.end IS NOT NULL"""
+
 _SESSIONS = """
     -- The same since the session began last, with when it began anew (at_us), and how long it is
     -- until the next request. With a JoinGroup or SyncGroup of a classic member it begins anew when
     -- that is answered, as the member's next SyncGroup shows. A load begins a session of the
-    -- brokers, which lasts until the member is heard (judging/consumer_groups.py). joined_us and
-    -- unsynced tell of its last JoinGroup, which may come before all these rows. called_us is its
-    -- first Heartbeat since its last SyncGroup that was told that the group has another epoch.
+    -- brokers, which lasts until the member is heard (judging/consumer_groups.py). joined_us tells
+    -- of the JoinGroup since which SyncGroup is awaited, which may come before all these rows: the
+    -- last one that was answered, or the first one since a SyncGroup was. called_us is its first
+    -- Heartbeat since its last SyncGroup that was told that the group has another epoch.
     SELECT *, IF(coalesce(loaded AND max(at_us) OVER earlier IS NULL, false), consumer_session_us,
                  session_us) AS allowed_us
     FROM (
@@ -179,12 +226,18 @@ _SESSIONS = """
                     WHEN api NOT IN ('JoinGroup', 'SyncGroup') THEN heard_us
                     WHEN api = 'SyncGroup' AND lag(api) OVER life IN ('JoinGroup', 'SyncGroup')
                     THEN lag(heard_us) OVER life END AS at_us
-        FROM (SELECT *, max(IF(begins, heard_seq, NULL)) OVER gone AS life,
-                     max(IF(api = 'SyncGroup', heard_seq, -1)) OVER gone AS synced,
-                     max(IF(api = 'JoinGroup', heard_us, NULL)) OVER gone AS joined_us,
-                     max(IF(api = 'JoinGroup', heard_seq, NULL)) OVER gone
-                         > max(IF(api = 'SyncGroup' OR anew, heard_seq, -1)) OVER gone AS unsynced
-              FROM heard
+        FROM (SELECT *, min(IF(api = 'JoinGroup' AND heard_seq > ended_seq
+                               AND heard_seq >= answered_seq, heard_us, NULL))
+                            OVER gone AS joined_us
+              FROM (SELECT heard.*, max(IF(begins, heard_seq, NULL)) OVER gone AS life,
+                           max(IF(api = 'SyncGroup', heard_seq, -1)) OVER gone AS synced,
+                           max(IF((api = 'SyncGroup' AND waits IS NULL) OR anew, heard_seq, -1))
+                               OVER gone AS ended_seq,
+                           max(IF(api = 'JoinGroup' AND waits IS NULL, heard_seq, -1))
+                               OVER gone AS answered_seq
+                    FROM heard LEFT JOIN (SELECT *, true AS waits FROM unanswered)
+                        USING (run, node, group, tenure, member_id, next_seq, heard_seq)
+                    WINDOW gone AS (PARTITION BY run, node, group, tenure, member_id, next_seq))
               WINDOW gone AS (PARTITION BY run, node, group, tenure, member_id, next_seq))
         WHERE heard_seq >= life
         WINDOW life AS (PARTITION BY run, node, group, tenure, member_id, next_seq
@@ -290,7 +343,7 @@ NEEDLESS_EVICTION = offending(
     # time is repeated.
     f"""
     WITH formers AS ({_FORMERS}), replacing AS ({_REPLACING}), epochs AS ({_EPOCHS}),
-    heard AS ({_HEARD}), sessions AS ({_SESSIONS}),
+    heard AS ({_HEARD}), unanswered AS ({_UNANSWERED}), sessions AS ({_SESSIONS}),
     removed AS ({_REMOVED}), repeated AS ({_REPEATED}), awaited AS ({_AWAITED})
     SELECT run, CAST(NULL AS STRING) AS topic_id, CAST(NULL AS BIGINT) AS partition,
            next_seq AS seq, group, member_id, min(next_t_us) - max(since_us) AS silent,
@@ -309,7 +362,7 @@ NEEDLESS_EVICTION = offending(
              any_value(consumer_session_us),
              least(any_value(session_us), IF(max(at_us) IS NULL, max(former_us), NULL)))
        AND NOT coalesce(any_value(consumer)
-           AND any_value(unsynced)
+           AND any_value(joined_us) IS NOT NULL
            AND min(next_t_us) - least(max(since_us), any_value(joined_us), any_value(called_us))
                >= any_value(rebalance_us), false)""",
     "'needless-eviction'",
