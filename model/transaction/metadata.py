@@ -230,9 +230,23 @@ class TransactionMetadata:
         """Put prepared metadata into effect: its record is committed."""
         assert self.pending is transit.state, (self.transactional_id, self.pending, transit)
         assert self._may_become(transit), (self.transactional_id, self.current, transit)
-        self.current = transit
+        self.current = replace(transit, **self._kept(transit))
         self.partitions = dict.fromkeys(transit.partitions)
         self.pending = None
+
+    def _kept(self, to: TxnTransitMetadata) -> dict[str, Any]:
+        """Return what a change leaves as it is in memory, though its record has it otherwise.
+
+        A new producer of an id has the start of the last transaction until its own begins. The
+        producer id before is that of the last rotation, or of the last transaction of version 2.
+        """
+        kept: dict[str, Any] = {}
+        completes = to.state in (COMPLETE_COMMIT, COMPLETE_ABORT)
+        if to.state is EMPTY:
+            kept["start_timestamp_ms"] = self.current.start_timestamp_ms
+        elif not completes or to.client_transaction_version < EPOCH_BUMP:
+            kept["previous_producer_id"] = self.current.previous_producer_id
+        return kept
 
     def _may_become(self, to: TxnTransitMetadata) -> bool:
         current, state = self.current, to.state

@@ -23,6 +23,11 @@ class Kafka41(TransactionRules):
         return False
 
 
+class Kafka39(TransactionRules):
+    def pending_is_asked_first(self) -> bool:
+        return False
+
+
 class BeforeKafka9307(TransactionRules):
     def load_replaces_state(self) -> bool:
         return False
@@ -156,6 +161,7 @@ def test_a_new_producer_aborts_what_the_old_one_had_begun(bench: Bench) -> None:
     assert bench.add(1000, 0) is CONCURRENT  # the completion is pending
     assert bench.init() == (CONCURRENT, *NOBODY)
     bench.answer()
+    assert bench.add(1000, 0) is FENCED
     assert bench.init() == (NONE, 1000, 3)
 
 
@@ -194,6 +200,26 @@ def test_who_may_not_add_partitions(bench: Bench) -> None:
     assert bench.add(1001, 0) is Errors.INVALID_PRODUCER_ID_MAPPING
     assert bench.add(1000, 1) is FENCED
     assert bench.add(1000, 0, transactional_id="") is Errors.INVALID_REQUEST
+
+
+@pytest.mark.parametrize(
+    ("rules", "other_id", "other_epoch"),
+    [
+        (TransactionRules(), CONCURRENT, CONCURRENT),
+        (Kafka39(), Errors.INVALID_PRODUCER_ID_MAPPING, FENCED),
+    ],
+)
+def test_what_is_pending_is_waited_for_before_the_producer_is_looked_at(
+    rules: TransactionRules, other_id: Errors, other_epoch: Errors
+) -> None:
+    """4.0 looks at it first (handleAddPartitionsToTransaction)."""
+    bench = Bench(rules=rules).elect()
+    bench.init()
+    bench.replicates = False
+    assert bench.init() is None
+    assert bench.add(1001, 0) is other_id
+    assert bench.add(1000, 1) is other_epoch
+    assert bench.add(1000, 0) is CONCURRENT
 
 
 def test_partitions_wait_for_the_end_of_the_transaction_before(old: Bench) -> None:
@@ -268,7 +294,8 @@ NEW_TABLE = {
     (PREPARED, True, -1, True): CONCURRENT,
     (PREPARED, False, -1, False): CONCURRENT,
     (PREPARED, False, -1, True): CONCURRENT,
-    (PREPARED, True, 0, True): FENCED,
+    (PREPARED, True, 0, True): CONCURRENT,
+    (PREPARED, True, 1, True): CONCURRENT,
     (COMPLETE, False, -1, False): NONE,
     (COMPLETE, False, 0, False): NONE,
     (COMPLETE, False, -1, True): TXN_STATE,
@@ -359,6 +386,7 @@ def test_an_end_that_exhausts_the_epochs_brings_another_producer_id(bench: Bench
     assert bench.state() == ("PrepareCommit", 1000, 32_767)  # no client sees this epoch
     assert bench.add(1001, 0) is CONCURRENT  # it is served once the markers are written
     assert bench.add(999, 0) is CONCURRENT
+    assert bench.end(1001, 0, False) == (CONCURRENT, *NOBODY)
     bench.answer()
     assert bench.state() == ("CompleteCommit", 1001, 0)
     assert bench.end(1000, 32_766, True) == (NONE, 1001, 0)  # the client repeats it
@@ -429,6 +457,32 @@ def test_a_variant_raises_it_with_each_attempt() -> None:
     for _ in range(5):
         bench.init()
     assert bench.metadata.producer_epoch == 5
+
+
+def test_an_exhausted_producer_is_known_until_the_next_transaction_is_complete(
+    bench: Bench,
+) -> None:
+    """Adding partitions keeps previousProducerId (TransactionMetadata.completeTransitionTo)."""
+    _at_epoch(bench, 32_766)
+    assert bench.init((1000, 32_766)) == (NONE, 1001, 0)
+    bench.add(1001, 0)
+    assert bench.init((1000, 32_766)) == (CONCURRENT, *NOBODY)
+    bench.answer()
+    assert bench.init((1000, 32_766)) == (FENCED, *NOBODY)
+
+
+def test_a_new_producer_keeps_the_start_of_the_last_transaction(bench: Bench) -> None:
+    """DescribeTransactions shows it (TransactionMetadata.completeTransitionTo, case Empty)."""
+    bench.wait(5)
+    bench.init()
+    bench.add(1000, 0)
+    bench.end(1000, 0, True)
+    bench.answer()
+    started = bench.metadata.current.start_timestamp_ms
+    assert started > 0
+    bench.wait(5)
+    bench.init()
+    assert bench.coordinator.queries.describe(ID).start_time_ms == started
 
 
 def _at_epoch(bench: Bench, epoch: int) -> None:

@@ -2,6 +2,10 @@
 
 A client adds partitions before it produces to them; from transaction.version 2 on the partition's
 leader adds them for it. Before that version a leader only verifies that a client has done so.
+
+A change under way is waited for before anything else is looked at: after a transaction that
+exhausted the epochs the client has its next producer id already, which is only pending here.
+(TransactionCoordinator.handleAddPartitionsToTransaction; up to 3.9 the producer came first.)
 """
 
 from __future__ import annotations
@@ -42,17 +46,15 @@ class AddPartitions:
         now: int,
     ) -> None:
         """Add partitions to a transaction (handleAddPartitionsToTransaction)."""
-        known = self._manager.get(transactional_id)
-        if isinstance(known, CoordinatorEpochAndTxnMetadata):
-            if known.metadata.pending is not None and self._rules.pending_is_asked_first():
-                done(Errors.CONCURRENT_TRANSACTIONS, now)
-                return
-        found = self._find(transactional_id, producer_id, producer_epoch)
+        found = self._find(transactional_id)
+        if not isinstance(found, Errors):
+            metadata = found.metadata
+            waits = metadata.pending is not None and self._rules.pending_is_asked_first()
+            error = NONE if waits else _check_producer(metadata, producer_id, producer_epoch)
+            found = found if error is NONE else error
         if isinstance(found, Errors):
             done(found, now)
-            return
-        metadata = found.metadata
-        if metadata.pending is not None or metadata.state in DECIDED:
+        elif metadata.pending is not None or metadata.state in DECIDED:
             done(Errors.CONCURRENT_TRANSACTIONS, now)
         elif metadata.state is ONGOING and all(tp in metadata.partitions for tp in partitions):
             done(NONE, now)
@@ -74,27 +76,29 @@ class AddPartitions:
         What is pending does not matter: the append to the log has the last word.
         (handleVerifyPartitionsInTransaction)
         """
-        found = self._find(transactional_id, producer_id, producer_epoch)
-        if isinstance(found, CoordinatorEpochAndTxnMetadata):
-            if found.metadata.state not in DECIDED:
-                return tuple([(tp, _membership(found.metadata, tp)) for tp in partitions])
-            found = Errors.CONCURRENT_TRANSACTIONS
-        return tuple([(tp, found) for tp in partitions])
+        found = self._find(transactional_id)
+        if isinstance(found, Errors):
+            return tuple([(tp, found) for tp in partitions])
+        metadata = found.metadata
+        error = _check_producer(metadata, producer_id, producer_epoch)
+        if error is NONE and metadata.state in DECIDED:
+            error = Errors.CONCURRENT_TRANSACTIONS
+        if error is not NONE:
+            return tuple([(tp, error) for tp in partitions])
+        return tuple([(tp, _membership(metadata, tp)) for tp in partitions])
 
-    def _find(
-        self, transactional_id: str, producer_id: int, producer_epoch: int
-    ) -> CoordinatorEpochAndTxnMetadata | Errors:
-        """Return the id if the producer is its newest, or why not."""
+    def _find(self, transactional_id: str) -> CoordinatorEpochAndTxnMetadata | Errors:
         if not transactional_id:
             return Errors.INVALID_REQUEST
         found = self._manager.get(transactional_id)
-        if isinstance(found, Errors):
-            return found
-        if found is None or found.metadata.producer_id != producer_id:
-            return Errors.INVALID_PRODUCER_ID_MAPPING
-        if found.metadata.producer_epoch != producer_epoch:
-            return Errors.PRODUCER_FENCED
-        return found
+        return Errors.INVALID_PRODUCER_ID_MAPPING if found is None else found
+
+
+def _check_producer(metadata: TransactionMetadata, producer_id: int, epoch: int) -> Errors:
+    """Return NONE if the producer is the newest of its id."""
+    if metadata.producer_id != producer_id:
+        return Errors.INVALID_PRODUCER_ID_MAPPING
+    return NONE if metadata.producer_epoch == epoch else Errors.PRODUCER_FENCED
 
 
 def _membership(metadata: TransactionMetadata, tp: TopicPartition) -> Errors:

@@ -7,9 +7,14 @@ From transaction.version 2 on a decision raises the producer's epoch and the ans
     the id is …       repeated (epoch before)      of the current epoch
     Empty             PRODUCER_FENCED              abort: decided; commit: INVALID_TXN_STATE
     Ongoing           PRODUCER_FENCED              decided
+    pending           CONCURRENT_TRANSACTIONS, to any epoch and producer id
     Prepare*          CONCURRENT_TRANSACTIONS      PRODUCER_FENCED
     Complete*         same direction: NONE,        abort: decided; commit: INVALID_TXN_STATE
                       opposite: INVALID_TXN_STATE
+
+A Prepare* has its completion pending, unless its markers were given up. What is pending comes first
+because a client may have the producer id that is only pending yet: an end that exhausts the epochs
+answers with the next producer id and epoch 0.
 
 Before that version, Prepare* gets CONCURRENT_TRANSACTIONS in both directions, because the
 completion is pending; Complete* gets NONE in the same direction, INVALID_TXN_STATE in the opposite
@@ -161,13 +166,13 @@ class EndTransaction:
         self, request: EndTxn, metadata: TransactionMetadata, fences: bool, now: int
     ) -> TxnTransitMetadata | Errors:
         """Prepare the decision, or say why not (endTransaction)."""
+        if metadata.pending is not None and not fences:
+            return Errors.CONCURRENT_TRANSACTIONS
         is_retry, overflowed = _is_retry(request, metadata, fences)
         if metadata.producer_id != request.producer_id and not overflowed:
             return Errors.INVALID_PRODUCER_ID_MAPPING
         if not _is_valid_epoch(request, metadata, fences, is_retry):
             return Errors.PRODUCER_FENCED
-        if metadata.pending is not None and not fences:
-            return Errors.CONCURRENT_TRANSACTIONS
         state = metadata.state
         if state in DECIDED:
             opposite = _is_opposite(state, request.committing)
