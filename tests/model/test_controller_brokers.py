@@ -279,6 +279,38 @@ def test_a_leader_shuts_down_when_all_active_brokers_have_the_change() -> None:
     assert [f.change for f in h.facts_of(BrokerRegistration)][-2:] == ["shutting-down", "fenced"]
 
 
+def test_a_broker_that_was_just_unfenced_delays_a_shutdown_until_its_next_heartbeat() -> None:
+    """The replay of its record forgets its offset (BrokerHeartbeatManager.register)."""
+    h = Harness().activate().up(1, 2)
+    h.create("t", (1, 2))
+    h.heartbeat(1, want_shut_down=True)
+    h.register(3)
+    h.heartbeat(2)
+    h.heartbeat(3)  # unfences it, at an offset behind the change
+    waiting = h.heartbeat(1, want_shut_down=True)
+    h.heartbeat(3)
+    done = h.heartbeat(1, want_shut_down=True)
+    assert (waiting.should_shut_down, done.should_shut_down) == (False, True)
+
+
+def test_a_shutdown_that_another_controller_began_delays_one_until_its_next_heartbeat() -> None:
+    """A new controller has it among the active brokers (ClusterControlManager.activate)."""
+    h = Harness().activate().up(1, 2, 3)
+    h.create("t", (1, 3))
+    h.create("u", (2, 3))
+    h.heartbeat(1, want_shut_down=True)
+    h.raft.lead(2, h.now)
+    h.drain()
+    h.activate()
+    h.heartbeat(2, want_shut_down=True)
+    h.heartbeat(3)
+    waiting = h.heartbeat(2, want_shut_down=True)
+    leaderless = h.heartbeat(1, want_shut_down=True)
+    done = h.heartbeat(2, want_shut_down=True)
+    answers = [waiting.should_shut_down, leaderless.should_shut_down, done.should_shut_down]
+    assert answers == [False, True, True]
+
+
 def test_producer_ids_come_in_blocks_of_a_thousand() -> None:
     h = Harness().activate()
     epoch = h.register(1)

@@ -128,6 +128,20 @@ def test_a_cancellation_that_leaves_no_isr_is_refused() -> None:
     assert reassign(h) is Errors.INVALID_REPLICA_ASSIGNMENT
 
 
+def test_a_reassignment_elects_nobody_uncleanly() -> None:
+    """changePartitionReassignment sets no election; its cancellation does."""
+    h = six_brokers()
+    topic = h.create("t", (1, 2))
+    for broker in (2, 1):
+        h.heartbeat(broker, want_fence=True)
+    h.heartbeat(2)
+    assert alter(h, "topic", "t", unclean_leader_election_enable="true") is Errors.NONE
+    assert reassign(h, 2, 3) is Errors.NONE
+    began = h.partition(topic)
+    assert reassign(h) is Errors.NONE
+    assert (began[0], began[3], h.partition(topic)[0]) == (-1, (1,), 2)
+
+
 def test_wrong_reassignments_are_refused() -> None:
     h = six_brokers()
     h.create("t", (1, 2))

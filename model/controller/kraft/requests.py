@@ -14,7 +14,11 @@ from typing import Any
 
 from kafkasim.model.config import BrokerConfig
 from kafkasim.model.controller.common.image import MetadataImage
-from kafkasim.model.controller.common.records import ELR_FEATURE, ProducerIdsRecord
+from kafkasim.model.controller.common.records import (
+    ELR_FEATURE,
+    BrokerRegistrationChangeRecord,
+    ProducerIdsRecord,
+)
 from kafkasim.model.controller.kraft.managers.cluster import ClusterControlManager
 from kafkasim.model.controller.kraft.managers.configs import (
     ConfigurationControlManager,
@@ -146,6 +150,8 @@ class Managers:
 
         def replayed() -> BrokerHeartbeatResponse:
             offset = request.current_metadata_offset
+            if any(type(each) is BrokerRegistrationChangeRecord for each in [*records, *offline]):
+                offset = -1
             heartbeats.touch(broker.id, broker.epoch, fenced, offset, now)
             if records and not fenced and request.want_shut_down:
                 heartbeats.start_shutdown(broker.id, image.offset)

@@ -77,7 +77,9 @@ class BrokerHeartbeatManager:
     ) -> None:
         """Note what a heartbeat said, and whether the broker is fenced after it.
 
-        ``metadata_offset`` is the last offset that the broker has replayed.
+        ``metadata_offset`` is the last offset that the broker has replayed. −1 if the heartbeat
+        changed the registration: the replay of that record forgets the offset until the next
+        heartbeat (ClusterControlManager.replayRegistrationChange calls register).
         """
         self._brokers[broker_id].metadata_offset = metadata_offset
         if fenced:
@@ -149,10 +151,14 @@ class BrokerHeartbeatManager:
             broker.controlled_shutdown_offset = offset
 
     def lowest_active_offset(self, image: MetadataImage) -> int:
-        """Return the lowest metadata offset that an active broker has reported, or NEVER."""
+        """Return the lowest metadata offset that an active broker has reported, or NEVER.
+
+        Active is who is not fenced and whose shutdown this controller has not begun; a shutdown
+        that another controller began counts from the broker's next heartbeat on.
+        """
         offsets = [
-            self._brokers[broker_id].metadata_offset
-            for broker_id in image.brokers
-            if image.is_active(broker_id)
+            state.metadata_offset
+            for broker_id, state in self._brokers.items()
+            if state.controlled_shutdown_offset < 0 and not image.brokers[broker_id].fenced
         ]
         return min(offsets, default=NEVER)

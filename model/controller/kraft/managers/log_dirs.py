@@ -22,6 +22,7 @@ from kafkasim.model.controller.common.records import (
     PartitionChangeRecord,
 )
 from kafkasim.model.controller.kraft.managers.replication import ReplicationControlManager
+from kafkasim.model.controller.kraft.partition_change import Election
 from kafkasim.model.directories import is_online
 from kafkasim.model.errors import Errors
 from kafkasim.model.messages import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
@@ -75,6 +76,7 @@ class LogDirControlManager:
                 error = Errors.NOT_LEADER_OR_FOLLOWER
             else:
                 builder = self.replication.builder(topic, partition, self.image.is_active)
+                builder.election = Election.ONLINE  # never unclean (handleAssignReplicasToDirs)
                 builder.target_directory = (broker_id, directory_id)
                 record = builder.build(topic_id, number, "assigned")
                 if record is not None:

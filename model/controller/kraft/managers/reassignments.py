@@ -14,6 +14,7 @@ from typing import Any
 from kafkasim.model.controller.common.image import MetadataImage, PartitionRegistration, TopicImage
 from kafkasim.model.controller.common.placement import assignment_problem
 from kafkasim.model.controller.kraft.managers.replication import ReplicationControlManager
+from kafkasim.model.controller.kraft.partition_change import Election
 from kafkasim.model.errors import Errors
 from kafkasim.model.messages import (
     AlterPartitionReassignmentsRequest,
@@ -63,6 +64,7 @@ class ReassignmentControlManager:
         removing = tuple(sorted(each for each in partition.replicas if each not in replicas))
         adding = tuple(sorted(each for each in replicas if each not in partition.replicas))
         builder = self.replication.builder(topic, partition, self.image.is_active)
+        builder.election = Election.ONLINE  # never unclean (changePartitionReassignment)
         builder.target_replicas = (*replicas, *removing)
         if removing:
             builder.target_removing = removing
