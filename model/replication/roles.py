@@ -51,6 +51,9 @@ class RoleChanges:
         self._context = context
         self._logs = logs
         self._fetchers = fetchers
+        # A replica that leaves the ISR, or has no leader, is fetched no more (ReplicaManager
+        # .isInControlledShutdown). ZooKeeper's controller sends StopReplica for it instead.
+        self.in_controlled_shutdown = False
 
     def become_leader_or_follower(
         self, states: PartitionStates, now: int, new: Container[TopicPartition] = ()
@@ -75,7 +78,13 @@ class RoleChanges:
         started: list[Partition] = []
         for tp in followers:
             partition = self._get_or_create(tp, *followers[tp], tp in new, failed, now)
-            if partition is not None and self._make_follower(partition, followers[tp][1], now):
+            if partition is None:
+                continue
+            topic_id, registration = followers[tp]
+            starts = self._make_follower(partition, registration, now)
+            if self.in_controlled_shutdown and not self._stays_in_sync(registration):
+                self.stop(tp, topic_id, now, delete=False)
+            elif starts:
                 started.append(partition)
         for partition in started:
             self._fetchers.add(partition, now)
@@ -107,6 +116,9 @@ class RoleChanges:
         if waits:
             partition.delayed.leadership_ended(Errors.NOT_LEADER_OR_FOLLOWER, now)
         return new_epoch and registration.leader != -1
+
+    def _stays_in_sync(self, registration: PartitionRegistration) -> bool:
+        return registration.leader != -1 and self._process.broker_id in registration.isr
 
     def _get_or_create(
         self,

@@ -92,3 +92,19 @@ def test_an_election_without_an_epoch_entry_leaves_nothing_to_ask_for() -> None:
         trio.tell(1)
         entries[type(rules).__name__] = trio.nodes[1].partition.log.epochs.entries
     assert entries == {"ReplicationRules": [(3, 0)], "B07": []}
+
+
+def test_in_a_controlled_shutdown_a_replica_that_leaves_the_isr_is_fetched_no_more() -> None:
+    """ReplicaManager.applyLocalFollowersDelta, isInControlledShutdown."""
+    fetched = {}
+    for shuts_down in (False, True):
+        trio = Trio()
+        trio.tell()
+        node = trio.nodes[3]
+        node.replicas.roles.in_controlled_shutdown = shuts_down
+        trio.registration = registration(1, 1, 1, (1, 2))
+        trio.tell()
+        trio.produce(1, 7)
+        trio.settle()
+        fetched[shuts_down] = (len(node.replicas.fetchers.threads), len(trio.log(3)))
+    assert fetched == {False: (1, 1), True: (0, 0)}

@@ -125,6 +125,7 @@ class Broker(BrokerProcess):
             self._link(assignments.LANE, timeout_ms, RETRY_TIMEOUT_MS),
         )
         self.lifecycle = self._new_lifecycle(rules)
+        self.lifecycle.shutdown_hook = self.shutdown
         self._publish_metadata()
 
     def _link(
@@ -218,7 +219,12 @@ class Broker(BrokerProcess):
         self.lifecycle.set_ready_to_unfence()
 
     def shutdown(self, now: int) -> None:
-        """SIGTERM: begin a controlled shutdown, which a clean close of the logs follows."""
+        """SIGTERM: begin a controlled shutdown, which a clean close of the logs follows.
+
+        (BrokerServer.shutdown)
+        """
+        if self.config.controlled_shutdown_enable:
+            self.replicas.roles.in_controlled_shutdown = True
         self.lifecycle.begin_controlled_shutdown(now)
 
     def _stop(self, now: int) -> None:

@@ -94,6 +94,8 @@ class BrokerLifecycle:
         self.link = link
         self.metadata = metadata
         self.stop = stop
+        # What a log directory failure that no controller learns of calls (the broker's shutdown).
+        self.shutdown_hook = self.begin_controlled_shutdown
         self.incarnation_id = incarnation_id
         self.previous_epoch = previous_epoch
         self.features = features
@@ -154,7 +156,7 @@ class BrokerLifecycle:
         def on_timeout(at: int) -> None:
             known = self.offline_dirs[directory_id]
             if not known and self.state is not LifecycleState.SHUTTING_DOWN:
-                self.begin_controlled_shutdown(at)
+                self.shutdown_hook(at)
 
         deadline = now + self.config.log_dir_failure_timeout_ms * 1000
         self.process.timers.arm(("offline-dir", directory_id), deadline, LANE, on_timeout)
