@@ -122,9 +122,8 @@ class RaftClient:
         self.snapshots = Snapshots(context, quorum, self.voter_sets, replicated)
         self._snapshot_server = SnapshotServer(context, quorum, snapshot_store, self._check_quorum)
         self._voter_changes = VoterChanges(
-            context, quorum, self.voter_sets, self._appends, self._elections, self._peers,
-            self.resign,
-        )  # fmt: skip
+            context, quorum, self.voter_sets, self._appends, self._peers, self.resign
+        )
         self.fetcher = QuorumFetcher(
             context, quorum, self.voter_sets, self._peers, replicated, self.snapshots,
             self._delivery, self._elections, self._timer,

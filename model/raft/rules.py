@@ -129,13 +129,18 @@ class RaftRules:
         """Return the role of a replica that starts with this durable state.
 
         The leader of the stored epoch resigns: if it led on, it could write a second record at an
-        offset whose first one a follower has (KAFKA-10527).
+        offset whose first one a follower has (KAFKA-10527). Who voted for itself is a candidate
+        again, also if it lost: a follower keeps its vote, which is looked at before the leader
+        (QuorumState.initialize; up to 3.9 a follower forgets its vote).
         """
         if stored.epoch < last_log_epoch:
             return RoleName.UNATTACHED
         if stored.leader == node_id:
             return RoleName.RESIGNED
-        if stored.leader != -1:
-            return RoleName.FOLLOWER
-        voted_for_itself = stored.voted == node_id
-        return RoleName.CANDIDATE if voted_for_itself else RoleName.UNATTACHED
+        if stored.voted == node_id and (stored.leader == -1 or self.follower_keeps_vote()):
+            return RoleName.CANDIDATE
+        return RoleName.UNATTACHED if stored.leader == -1 else RoleName.FOLLOWER
+
+    def follower_keeps_vote(self) -> bool:
+        """Return whether a follower's durable state has its vote of the epoch (FollowerState)."""
+        return True

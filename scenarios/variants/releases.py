@@ -85,6 +85,10 @@ class Raft39(RaftRules):
         """Return True: it waits for a random time, also when its election timed out."""
         return True
 
+    def follower_keeps_vote(self) -> bool:
+        """Return False: its election state has the leader only (FollowerState.election)."""
+        return False
+
 
 class Raft41(RaftRules):
     """KRaft since 4.1."""

@@ -1,7 +1,9 @@
 """RaftClient in a small world: elections, replication, divergence, resignation."""
 
 from kafkasim.model.effects import Close, Open
+from kafkasim.model.messages import BeginQuorumEpochRequest
 from kafkasim.model.raft.context import LANE
+from kafkasim.model.raft.quorum.election_state import NONE
 from kafkasim.model.raft.quorum.states import LeaderChange
 from kafkasim.model.raft.rules import RaftRules, RoleName
 from tests.model.raft_cluster import World
@@ -147,6 +149,40 @@ def test_a_restarted_leader_does_not_lead_its_old_epoch_again():
     assert world.nodes[old].raft.role.name is RoleName.RESIGNED
     world.run(15 * SECOND)
     assert world.nodes[world.leader()].raft.epoch > 1
+
+
+def test_a_lost_candidate_that_restarts_asks_for_votes_in_its_old_epoch():
+    """QuorumState.initialize looks at the vote before the leader; the others name the leader."""
+    world = World()
+    leader = elected(world)
+    other = next(i for i in world.ids if i != leader)
+    quorum = world.nodes[other].raft.quorum
+    quorum.role.voted = NONE  # as if it had voted for itself before it followed
+    quorum.record_vote(other)
+    world.run(1000)
+    world.crash(other)
+    world.start(other)
+    assert world.nodes[other].raft.role.name is RoleName.CANDIDATE
+    world.run(100_000)
+    roles = [(node.raft.leader_id, node.raft.epoch) for node in world.nodes.values()]
+    assert roles == [(leader, 1)] * 3
+
+
+def test_a_leader_tells_every_voter_that_it_leads_twice_per_fetch_timeout():
+    """KafkaRaftClient.maybeSendBeginQuorumEpochRequests does not ask who knows it already."""
+    world = World()
+    leader = elected(world)
+    told = []
+    send = world.send
+
+    def count(i, connection, kind, effect):
+        if type(effect.message) is BeginQuorumEpochRequest:
+            told.append(i)
+        send(i, connection, kind, effect)
+
+    world.send = count
+    world.run(10 * SECOND)
+    assert told == [leader] * 20
 
 
 def test_a_cut_off_voter_comes_back_without_an_election():

@@ -9,6 +9,7 @@ from kafkasim.model.raft.quorum import majority as quorum
 from kafkasim.model.raft.quorum.election_state import ElectionState, QuorumStateStore
 from kafkasim.model.raft.rules import RaftRules, RoleName
 from kafkasim.model.storage.files import MemoryFiles
+from kafkasim.scenarios.variants.releases import Raft39
 
 RULES = RaftRules()
 
@@ -97,7 +98,8 @@ def test_backoffs():
     [
         (ElectionState(0, -1, -1), 0, "unattached"),
         (ElectionState(4, 1, 1), 4, "resigned"),
-        (ElectionState(4, 2, 1), 4, "follower"),
+        (ElectionState(4, 2, 1), 4, "candidate"),
+        (ElectionState(4, 2, 3), 4, "follower"),
         (ElectionState(4, -1, 1), 3, "candidate"),
         (ElectionState(4, -1, 2), 3, "unattached"),
         (ElectionState(4, 1, 1), 5, "unattached"),
@@ -105,6 +107,11 @@ def test_backoffs():
 )
 def test_role_after_a_restart(stored, last_epoch, role):
     assert RULES.restart_role(stored, 1, last_epoch) is RoleName(role)
+
+
+def test_up_to_3_9_a_lost_candidate_restarts_as_follower():
+    """FollowerState.election has the leader only."""
+    assert Raft39().restart_role(ElectionState(4, 2, 1), 1, 4) is RoleName.FOLLOWER
 
 
 def test_a_vote_is_durable_before_what_follows():

@@ -38,13 +38,12 @@ class CheckQuorum:
         self._context.timers.cancel(CHECK_QUORUM_TIMER)
 
     def fetched(self, role: Leader, replica: tuple[int, str], now: int) -> bool:
-        """Count the fetch of a voter in this epoch; it knows the leader, too. Return whether
-        ``replica``, (id, directory id), is one."""
+        """Count the fetch of a voter in this epoch; return whether ``replica``, (id, directory id),
+        is one."""
         voter, directory_id = replica
         known = self._voters.directories.get(voter)
         if voter not in role.end_offsets or known not in ("", directory_id):
             return False
-        role.acknowledged(voter)
         role.fetched_voters[voter] = True
         voters = len(self._voters.voters)
         needed = voters // 2 + (0 if self._voters.is_voter else 1)  # the leader counts if it votes

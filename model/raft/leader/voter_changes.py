@@ -29,7 +29,6 @@ from kafkasim.model.messages import (
 )
 from kafkasim.model.raft.context import LANE, RaftContext
 from kafkasim.model.raft.leader.appends import Appends
-from kafkasim.model.raft.quorum.elections import Elections
 from kafkasim.model.raft.quorum.peers import Peers
 from kafkasim.model.raft.quorum.quorum_state import QuorumState
 from kafkasim.model.raft.quorum.states import Leader
@@ -51,7 +50,6 @@ class VoterChanges:
         quorum: QuorumState,
         voters: VoterSets,
         appends: Appends,
-        elections: Elections,
         peers: Peers,
         resign: Callable[[int, int], None],
     ) -> None:
@@ -59,7 +57,6 @@ class VoterChanges:
         self._quorum = quorum
         self._voters = voters
         self._appends = appends
-        self._elections = elections
         self._peers = peers
         self._resign = resign
         self._asking: Request | None = None  # an AddRaftVoter whose voter is asked for its versions
@@ -183,7 +180,6 @@ class VoterChanges:
             self._respond(item, Errors.REQUEST_TIMED_OUT)
             return
         self._pending = (offset, item)
-        self._elections.send_begin_quorum_epoch(now)
 
     def _finish(self, error: Errors) -> None:
         """Answer the change that waits, if one does."""

@@ -2,13 +2,14 @@
 
 Models the parts of KafkaRaftClient around handleVoteRequest, handleBeginQuorumEpochRequest,
 handleEndQuorumEpochRequest and maybeTransition. A request that fails is repeated after the retry
-backoff for as long as the role that sent it lasts. BeginQuorumEpoch is repeated every half fetch
-timeout until the voter acknowledges it or fetches. Both name the voter's directory id: a controller
-that has lost its disk is another replica than the voter of its id, and answers INVALID_VOTER_KEY
-(KIP-853).
+backoff for as long as the role that sent it lasts. A leader sends BeginQuorumEpoch to every voter,
+once per half a fetch timeout, whatever they have answered or fetched. Vote and BeginQuorumEpoch
+name the voter's directory id: a controller that has lost its disk is another replica than the voter
+of its id, and answers INVALID_VOTER_KEY (KIP-853).
 
 Left out: Kafka sends a Vote that was answered so again at once, and gets the same answer, for as
-long as the candidate waits for votes.
+long as the candidate waits for votes. A peer gets one request at a time there, so a Vote also waits
+for the answer to a Fetch or to an older Vote (RequestManager.isReady).
 """
 
 from __future__ import annotations
@@ -278,18 +279,20 @@ class Elections:
         self._act_on_votes(role, now)
 
     def send_begin_quorum_epoch(self, now: int) -> None:
-        """Tell the voters that have not yet acknowledged the new leader."""
+        """Tell the other voters who leads, unless the last such request is not answered yet.
+
+        (KafkaRaftClient.maybeSendBeginQuorumEpochRequests)
+        """
         context, role = self._context, self._quorum.role
-        if self._quorum.halted or not isinstance(role, Leader) or not role.unacknowledged:
+        if self._quorum.halted or not isinstance(role, Leader):
             return
-        for voter in role.unacknowledged:
-            peer = self._peers[voter]
+        for peer in self._peers.voters():
             if not peer.vote.in_flight:
-                directory_id = self._voters.directories.get(voter, "")
+                directory_id = self._voters.directories.get(peer.id, "")
                 message = BeginQuorumEpochRequest(
                     context.node_id, role.epoch, context.process.name, directory_id
                 )
-                peer.vote.send(message, now, partial(self._on_begin_answer, peer, role))
+                peer.vote.send(message, now, self._on_begin_answer)
         deadline = now + context.fetch_timeout_us // 2
         context.timers.arm(BEGIN_TIMER, deadline, LANE, self.send_begin_quorum_epoch)
 
@@ -342,11 +345,9 @@ class Elections:
                 role.votes.record(peer.id, answer.vote_granted)
                 self._act_on_votes(role, now)
 
-    def _on_begin_answer(self, peer: Peer, role: Leader, answer: Any, now: int) -> None:
-        if self._quorum.halted or type(answer) is Failed:
-            return  # the timer repeats it
-        if not self.take_response(answer.error, answer.leader_id, answer.leader_epoch, now):
-            role.acknowledged(peer.id)
+    def _on_begin_answer(self, answer: Any, now: int) -> None:
+        if not self._quorum.halted and type(answer) is not Failed:
+            self.take_response(answer.error, answer.leader_id, answer.leader_epoch, now)
 
     def _on_end_answer(self, peer: Peer, role: Resigned, answer: Any, now: int) -> None:
         if self._quorum.halted:

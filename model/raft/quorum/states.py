@@ -165,7 +165,6 @@ class Leader(Role):
         "flushed_offset",
         "high_watermark",
         "observers",
-        "unacknowledged",
     )
     name = RoleName.LEADER
 
@@ -173,7 +172,6 @@ class Leader(Role):
         super().__init__(epoch, node_id, node_id)
         self.epoch_start = epoch_start
         self.end_offsets = dict.fromkeys(others, -1)  # of each other voter; −1: has not fetched
-        self.unacknowledged = dict.fromkeys(others, True)  # voters to send BeginQuorumEpoch to
         self.fetch_times: dict[int, tuple[int, int]] = {}  # voter -> last fetch, caught up (µs)
         self.observers: dict[tuple[int, str], QuorumReplica] = {}  # by (id, directory id)
         # Replica -> the end of the leader's log at its last Fetch.
@@ -182,10 +180,6 @@ class Leader(Role):
         self.flushed_offset = epoch_start  # the leader's own log is durable below it
         self.high_watermark = -1  # −1 until a record of this epoch is committed
         self.announced = False  # the listener knows that this replica leads
-
-    def acknowledged(self, voter: int) -> None:
-        """Note that a voter knows the leader: it needs no further BeginQuorumEpoch."""
-        self.unacknowledged.pop(voter, None)
 
     def replica_fetched(
         self, replica: tuple[int, str], voter: bool, offset: int, log_end_offset: int, now: int
@@ -219,9 +213,6 @@ class Leader(Role):
             state = self.observers.pop((voter, directories[voter]), None)
             known = -1 if state is None else state.log_end_offset
             self.end_offsets[voter] = before.get(voter, known)
-            if voter not in before:
-                self.unacknowledged[voter] = True
-        self.unacknowledged = {voter: True for voter in self.unacknowledged if voter in others}
         self.fetched_voters = {voter: True for voter in self.fetched_voters if voter in others}
 
 
