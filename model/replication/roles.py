@@ -56,12 +56,17 @@ class RoleChanges:
         self.in_controlled_shutdown = False
 
     def become_leader_or_follower(
-        self, states: PartitionStates, now: int, new: Container[TopicPartition] = ()
+        self,
+        states: PartitionStates,
+        now: int,
+        new: Container[TopicPartition] = (),
+        leaderless: Container[TopicPartition] = (),
     ) -> Failures:
         """Apply partition states that name this broker as a replica.
 
         A state with an older partition epoch than the known one is ignored. ``new``: partitions
-        that have no log anywhere yet (LeaderAndIsr's isNew).
+        that have no log anywhere yet (LeaderAndIsr's isNew). ``leaderless``: those that get a log
+        and keep their role, because no broker that is alive leads them (makeFollowers).
         """
         leaders: PartitionStates = {}
         followers: PartitionStates = {}
@@ -78,7 +83,7 @@ class RoleChanges:
         started: list[Partition] = []
         for tp in followers:
             partition = self._get_or_create(tp, *followers[tp], tp in new, failed, now)
-            if partition is None:
+            if partition is None or tp in leaderless:
                 continue
             topic_id, registration = followers[tp]
             starts = self._make_follower(partition, registration, now)

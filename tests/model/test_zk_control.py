@@ -96,6 +96,16 @@ def test_only_a_higher_leader_epoch_changes_a_role(cluster: ZkCluster) -> None:
     assert cluster.partition(3).leader_id == 2
 
 
+@pytest.mark.parametrize("leader", [-1, 9])
+def test_a_replica_follows_no_leader_that_is_not_alive(cluster: ZkCluster, leader: int) -> None:
+    """ReplicaManager.makeFollowers: it keeps its role, and the answer is NONE."""
+    before = cluster.partition(3).leader_epoch
+    assert leader_and_isr(cluster, leader=leader).partitions == ((TP, NONE),)
+    assert (cluster.partition(3).leader_id, cluster.partition(3).leader_epoch) == (1, before)
+    assert leader_and_isr(cluster, leader=2).partitions == ((TP, NONE),)
+    assert cluster.partition(3).leader_id == 2
+
+
 @pytest.mark.parametrize(
     ("leader_epoch", "error"),
     [(4, Errors.FENCED_LEADER_EPOCH), (5, NONE), (EPOCH_DURING_DELETE, NONE), (NO_EPOCH, NONE)],

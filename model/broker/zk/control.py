@@ -212,14 +212,26 @@ class ControlRequests:
             else:
                 results[tp] = NONE
                 states[tp] = (state.topic_id, registration(state))
-                self.epochs.of_partition[tp] = state.controller_epoch
                 accepted.append(state)
         new = dict.fromkeys([state.tp for state in accepted if state.is_new])
         me = self.incarnation.broker_id
         led = [tp for tp in states if tp in hosted and hosted[tp].leader_id == me]
-        failed = self.replicas.roles.become_leader_or_follower(states, now, new)
+        dead = self._leaderless(accepted)
+        failed = self.replicas.roles.become_leader_or_follower(states, now, new, dead)
         results.update(failed)
-        return results, self._role_changes(accepted, failed, led)
+        taken = [state for state in accepted if state.tp not in dead]
+        for state in taken:
+            self.epochs.of_partition[state.tp] = state.controller_epoch
+        return results, self._role_changes(taken, failed, led)
+
+    def _leaderless(self, accepted: list[ControlPartition]) -> dict[TopicPartition, None]:
+        """Return the partitions that the last UpdateMetadata knows no live leader of.
+
+        A replica of them keeps its role and goes on fetching (ReplicaManager.makeFollowers).
+        """
+        alive, me = self.cache.image.brokers, self.incarnation.broker_id
+        dead = [each.tp for each in accepted if each.leader != me and each.leader not in alive]
+        return dict.fromkeys(dead)
 
     def _role_changes(
         self, accepted: list[ControlPartition], failed: Failures, led: list[TopicPartition]
