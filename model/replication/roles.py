@@ -87,7 +87,7 @@ class RoleChanges:
                 continue
             topic_id, registration = followers[tp]
             starts = self._make_follower(partition, registration, now)
-            if self.in_controlled_shutdown and not self._stays_in_sync(registration):
+            if self.in_controlled_shutdown and self._leaves_at_shutdown(registration):
                 self.stop(tp, topic_id, now, delete=False)
             elif starts:
                 started.append(partition)
@@ -122,8 +122,9 @@ class RoleChanges:
             partition.delayed.leadership_ended(Errors.NOT_LEADER_OR_FOLLOWER, now)
         return new_epoch and registration.leader != -1
 
-    def _stays_in_sync(self, registration: PartitionRegistration) -> bool:
-        return registration.leader != -1 and self._process.broker_id in registration.isr
+    def _leaves_at_shutdown(self, registration: PartitionRegistration) -> bool:
+        in_sync = registration.leader != -1 and self._process.broker_id in registration.isr
+        return not in_sync and self._context.rules.stops_replicas_in_shutdown()
 
     def _get_or_create(
         self,

@@ -166,6 +166,13 @@ class ReplicationRules:
         """
         return leader_epoch > known_epoch
 
+    def stops_replicas_in_shutdown(self) -> bool:
+        """Return whether a broker in controlled shutdown stops replicas that are not in the ISR.
+
+        One that fetches on catches up and may be proposed again (isInControlledShutdown; B24).
+        """
+        return True
+
     def steps_down(self) -> bool:
         """Return whether a leader ceases to lead when metadata names another one (makeFollower)."""
         return True

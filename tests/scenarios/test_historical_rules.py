@@ -38,7 +38,12 @@ METHODS: dict[str, tuple[str, ...]] = {
         "controller.alter_partition_epoch_order",
         "zk_controller.alter_partition_epochs_ahead",
     ),
-    "B24": ("replication.is_active", "controller.is_active", "zk_controller.eligible_for_isr"),
+    "B24": (
+        "replication.is_active",
+        "replication.stops_replicas_in_shutdown",
+        "controller.is_active",
+        "zk_controller.eligible_for_isr",
+    ),
     "B25": (
         "replication.is_same_incarnation",
         "replication.is_stale_replica_epoch",

@@ -15,6 +15,9 @@ class FencedIsEligible(ReplicationRules):
     def is_active(self, broker: Any) -> bool:
         return True
 
+    def stops_replicas_in_shutdown(self) -> bool:
+        return False
+
 
 class FencedIsAdmitted(ControllerRules):
     """The controller admits fenced brokers and brokers that shut down to the ISR."""
