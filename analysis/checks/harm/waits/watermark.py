@@ -150,7 +150,8 @@ _WAITING = f"""
     -- Stands in which all members have more, counted from when the last of them had, and from a
     -- second after the last change of the ISR or of a setting.
     SELECT run, topic_id, partition, seq, any_value(node) AS node, any_value(t_us) AS t_us,
-           any_value(hw) AS hw, any_value(state) AS state, any_value(wait_us) + {SLACK_US} AS bound_us, min(ahead_us) AS first_us,
+           any_value(hw) AS hw, any_value(state) AS state,
+           any_value(wait_us) + {SLACK_US} AS bound_us, min(ahead_us) AS first_us,
            greatest(any_value(settled_us) + {SLACK_US}, any_value(hw_us), any_value(led_us),
                     max(ahead_us)) AS since_us
     FROM ahead GROUP BY run, topic_id, partition, seq
