@@ -3,7 +3,8 @@
 A condition is met while a fact is recorded. The fault then starts as an event of its own at the
 same instant, so that it interrupts no handler. The injector looks up the hosts that a fault hits
 when the fault starts. Faults of one disk or host may overlap: they are counted, and the one that
-ends last restores the disk or starts the host.
+ends last restores the disk or starts the host. A host that has not yet stopped cleanly by then is
+killed first.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from kafkasim.sim.faults.kinds import KINDS, Fault, When, validate
 from kafkasim.sim.faults.roles import Roles
 
 if TYPE_CHECKING:
+    from kafkasim.model.effects import Process
     from kafkasim.sim.disk.device import Disk
     from kafkasim.sim.host.lifecycle import Host
     from kafkasim.sim.trace.recording import Trace
@@ -42,6 +44,7 @@ class Injector:
         self._active: dict[int, tuple[Fault, list[Heal]]] = {}
         self._started = 0
         self.armed = True
+        self.stopping: dict[str, Process] = {}  # by host: what a fault last stopped cleanly
         self._shared: dict[tuple[str, str], int] = {}
         self._roles = Roles(trace)
 
@@ -173,22 +176,22 @@ def _kill(injector: Injector, fault: Fault, targets: Names, _: Names) -> list[He
     how = fault.parameter("how") if fault.kind == "rack-loss" else fault.kind
     if how == "isolate":
         return [injector.world.link_faults.isolate(targets).heal]
-    begun = [host for host in injector.hosts(targets) if host.incarnation >= 0]
-    hosts = [(host, host.process) for host in begun]  # there is nothing yet to stop on the others
-    for host, _process in hosts:
+    hosts = [host for host in injector.hosts(targets) if host.incarnation >= 0]  # else none to stop
+    for host in hosts:
         injector.share((host.name, "down"), 1)
         if how == "power-loss":
             host.power_loss()
         elif how == "crash":
             host.crash()
-        elif host.alive:
+        elif host.process is not None:
+            injector.stopping[host.name] = host.process
             host.stop()
 
     def heal() -> None:
-        for host, stopped in hosts:
+        for host in hosts:
             if injector.share((host.name, "down"), -1):
                 continue  # another fault keeps it down
-            if host.alive and host.process is stopped:
+            if host.process is not None and host.process is injector.stopping.get(host.name):
                 host.crash()  # its clean stop took too long, as for an operator's kill -9
             if not host.powered:
                 host.boot()

@@ -252,6 +252,31 @@ def test_overlapping_faults_keep_a_host_down_until_the_last_ends():
     ]
 
 
+def test_last_fault_to_end_kills_what_another_one_has_stopped_cleanly():
+    world, trace, log = make_world()
+    injector = Injector(world, trace)
+    injector.arm(
+        [
+            Fault("crash", ("broker-1",), at_us=10, duration_us=50),
+            Fault("stop", ("broker-1",), at_us=30, duration_us=10),
+        ]
+    )
+    host = world.hosts["broker-1"]
+
+    def operator_starts() -> None:
+        host.start()  # before the crash is over
+        host.process.shutdown = lambda _now: None  # this one never ends its clean stop
+
+    world.at(20, operator_starts)
+    world.run(100)
+    assert [entry for entry in names(log) if entry[1].startswith("HostS")] == [
+        (10, "HostStopped", "broker-1"),
+        (20, "HostStarted", "broker-1"),
+        (60, "HostStopped", "broker-1"),
+        (60, "HostStarted", "broker-1"),
+    ]
+
+
 def test_longer_pause_is_not_ended_by_a_shorter_one():
     world, trace, log = make_world()
     injector = Injector(world, trace)
