@@ -56,6 +56,18 @@ def test_the_lock_of_a_busy_member_lasts_for_all_that_a_poll_returns(
             assert most * table.processing.high <= lock_us
 
 
+def test_a_segment_holds_what_many_members_write_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(share_groups, "SHARE", 1)
+    monkeypatch.setattr(sharing, "AT_WORK", 1)  # which adds members
+    sizes: dict[int, None] = {}
+    for data in _drawn(range(0, 1000, 2)):
+        size = data["cluster"]["config"].get("offsets.topic.segment.bytes")
+        members = sum([each.get("count", 1) for each in data["workload"] if "group" in each])
+        if size is not None and members > 4:
+            sizes[size] = None
+    assert list(sizes) == [6000]
+
+
 def test_a_share_coordinator_can_be_selected_where_there_are_share_groups() -> None:
     data = next(each for each in _drawn(range(0, 400, 2)))
     last = data["cluster"]["config"]["share.coordinator.state.topic.num.partitions"] - 1

@@ -2,7 +2,8 @@
 
 The loop is that of a KafkaShareConsumer's user: poll, process, acknowledge. A poll() that fails
 is tried again after a moment, as an application with a handler around its loop would do. A consumer
-whose group the coordinator has lost joins no more: it is for the application to end.
+whose membership has failed joins no more, and its poll() raises only once: it is for the
+application to end.
 """
 
 from __future__ import annotations
@@ -18,9 +19,6 @@ from kafkasim.model.messages.share import ACCEPT, REJECT, RELEASE
 from kafkasim.scenarios.language.tables import ShareGroupTable
 from kafkasim.scenarios.running.workloads import Control
 from kafkasim.sim.apps.client_port import ClientPort
-
-GROUP_IS_GONE = "GROUP_ID_NOT_FOUND"
-"""The error that ends a member (ShareMembershipManager.transitionToFatal)."""
 
 RETRY_S = 0.1
 """How long an application waits after a poll() that failed."""
@@ -48,6 +46,7 @@ class _ShareLoop:
         self._port = port
         self._node = member.node
         self._table = member.table
+        self._membership = f"group {member.table.group}"  # the detail of an error that ends it
         self._topics = member.topics
         self._control = member.control
         self._rng = member.rng
@@ -56,10 +55,11 @@ class _ShareLoop:
         self._poison = None if number is None else 1 << 32 | number
 
     async def run(self) -> None:
-        """Poll for ever, or until the group is gone.
+        """Poll for ever, or until the coordinator has ended the membership.
 
         Raises:
-            KafkaError: GROUP_ID_NOT_FOUND.
+            KafkaError: what a heartbeat of the member got (AbstractMembershipManager
+                .transitionToFatal).
         """
         await self._port.call("consumer.subscribe", self._topics)
         while True:
@@ -67,7 +67,7 @@ class _ShareLoop:
                 _, records = await self._port.call("consumer.poll", 1000)
             except KafkaError as error:
                 self._control.failures[self._node] = str(error)
-                if error.error == GROUP_IS_GONE:
+                if error.detail == self._membership:
                     raise
                 await asyncio.sleep(RETRY_S)
                 continue
