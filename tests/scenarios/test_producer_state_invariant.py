@@ -91,6 +91,36 @@ def test_a_snapshot_knows_a_batch_that_the_cleaner_has_removed(log: UnifiedLog) 
     assert found(cleaned) == ["PIDSTATE"]
 
 
+@pytest.mark.parametrize(
+    ("place", "told", "broken"),
+    [
+        ((1, 2, 0), (1, 1, 0), []),
+        ((1, 2, 0), (1, 0, 1), ["PIDSTATE"]),  # the batch had the old epoch
+        ((1, 2, 0), (1, 1, 1), ["PIDSTATE"]),  # and another sequence
+        ((1, 2, 0), (2, 1, 0), ["PIDSTATE"]),  # it was another producer's
+        ((0, 1, 0), (1, 1, 0), ["PIDSTATE"]),  # it stood elsewhere
+    ],
+)
+def test_a_snapshot_knows_the_epoch_of_a_batch_that_the_cleaner_has_removed(
+    place: tuple[int, int, int], told: tuple[int, int, int], broken: list[str]
+) -> None:
+    """A later batch of the producer was the last one when the cleaner came, and was truncated."""
+    made, cleaned = make_log(), make_log()
+    for one in (batch(1, pid=1, sequence=0), batch(1, pid=1, sequence=0, epoch=1)):
+        made.append_as_leader(one, 0, 0)
+    made.append_as_leader(batch(1), 0, 0)
+    made.update_high_watermark(3)
+    first, _, last = made.batches_from(0)
+    cleaned.append_as_follower([first, last], 0)
+    cleaned.update_high_watermark(3)
+    assert found(cleaned) == []
+    cleaned.producers.entries[1] = made.producers.entries[1]
+    state = TracedPartition(("t", 0), removed={1: (2, 0)})
+    assert found(cleaned, state=state) == ["PIDSTATE"]
+    state.originals[2, 0] = (*place, told)
+    assert found(cleaned, state=state) == broken
+
+
 def test_a_transaction_that_began_below_the_log_start_holds_the_last_stable_offset() -> None:
     made = make_log()
     send(made, 1, 0)

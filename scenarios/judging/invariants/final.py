@@ -280,9 +280,11 @@ def check_producer_state(
     entries, start = log.producers.entries, log.log_start_offset
     whole = not any(0 <= entry.txn_first_offset < start for entry in entries.values())
     for producer, state in replayed.items():
-        held = _held(entries.get(producer))
-        given = _given(log, state, entries.get(producer))
+        entry = entries.get(producer)
+        held, given = _held(entry), _given(log, state, entry)
         if held == given or held == _read_now(log, producer):
+            continue
+        if held is not None and _raised_epoch(cluster.partitions[key], log, entry, state):
             continue
         if _may_forget(log, latest_ms, held, state, forgotten):
             whole = whole and state.open < 0  # the last stable offset passes what was forgotten
@@ -343,6 +345,21 @@ def _is_cleaned(log: Any, entry: Any, state: _Replay) -> bool:
     return last >= 0 and not any(
         one.base_offset <= last <= one.last_offset for one in log.batches_from(log.log_start_offset)
     )
+
+
+def _raised_epoch(partition: TracedPartition, log: Any, entry: Any, state: _Replay) -> bool:
+    """Return whether the batch with which a producer raised its epoch has been removed.
+
+    The cleaner keeps the last batch of each producer that the log knows then, so there was a later
+    one. A truncation has cut that off, and loaded the producers from a snapshot that was written in
+    between (Cleaner.cleanInto, ProducerStateManager.truncateAndReload).
+    """
+    if entry.txn_first_offset != state.open or not _is_cleaned(log, entry, state):
+        return False
+    first, _, last, *_ = entry.batches[-1]
+    batch = partition.originals.get(partition.removed.get(last, (-1, -1)))
+    told = (entry.producer_id, entry.epoch, first)
+    return batch is not None and (batch[1] - 1, batch[3][:3]) == (last, told)
 
 
 def _read_now(log: Any, producer: int) -> tuple[int, ...] | None:
