@@ -10,7 +10,11 @@ from __future__ import annotations
 
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.invariants.traced import TracedCluster
-from kafkasim.scenarios.judging.readers.removed_offsets import DeletedOffsets, ExpiredOffsets
+from kafkasim.scenarios.judging.readers.removed_offsets import (
+    DeletedOffsets,
+    ExpiredOffsets,
+    is_replaced,
+)
 
 
 class Clients:
@@ -179,8 +183,10 @@ class Clients:
         gone = fact.offset < 0 and (
             fact.topic in self._deleted or self._expiries.cover(fact.group, at, t)
         )
-        if not gone and not self._deletions.cover(since, commit):
-            key = self.cluster.group_key(fact.group)
+        if gone or self._deletions.cover(since, commit):
+            return
+        key = self.cluster.group_key(fact.group)
+        if not is_replaced(self.cluster.view(node, *key), fact, commit):
             self.cluster.violated(
                 "OFFSET", seq, t, key,
                 f"{node} answered offset {fact.offset} for {fact.topic}-{fact.partition} of group"

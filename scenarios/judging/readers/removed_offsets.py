@@ -1,4 +1,4 @@
-"""Which commits are gone: those that an operator has deleted, and those that may have expired.
+"""Which commits are gone: deleted by an operator, expired, or replaced without an answer.
 
 A commit is acknowledged when the high watermark has passed its record. If an operator deletes the
 offset meanwhile, the tombstone stands behind the record, and the acknowledgement comes after the
@@ -11,11 +11,19 @@ left (KIP-211; OffsetMetadataManager.cleanupExpiredOffsets, GroupMetadata.remove
 group's facts tell how long it was empty, so an expiry that the coordinator only believes in covers
 nothing (KAFKA-13636). Offsets of topics that a group with members has unsubscribed from expire,
 too, and are not known here.
+
+A commit that the coordinator has appended counts for whoever loads the log next, also if its leader
+lost the partition before the high watermark passed it, so that nobody was told
+(OffsetMetadataManager.replay). kafka-consumer-groups.sh --reset-offsets may thus be refused,
+because the group has members by the time of its next attempt, and have set the offset.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 from kafkasim.model import facts
+from kafkasim.model.group.records import OffsetCommitKey
 from kafkasim.scenarios.judging.source import FactSource
 
 Offset = tuple[str, str, int]
@@ -64,3 +72,22 @@ class ExpiredOffsets:
         """Return whether a commit of time ``committed`` may be gone at ``t``, both in µs."""
         since = self._empty_since.get(group, t)
         return t - since >= self.retention_us or committed <= self._expirable.get(group, -1)
+
+
+def is_replaced(log: Any, answer: facts.OffsetFetched, commit: facts.OffsetCommitted) -> bool:
+    """Return whether the answer is the last commit of its offset in the coordinator's log, behind
+    ``commit``.
+
+    Those of transactions do not count: an answer told of them, or their transaction did not end.
+    """
+    if log is None or commit.next_offset < 0:
+        return False
+    key = OffsetCommitKey(answer.group, answer.topic, answer.partition)
+    values = [
+        record.value
+        for batch in log.batches_from(commit.next_offset)
+        if batch.base_offset >= commit.next_offset and batch.producer_id < 0
+        for record in batch.records
+        if record.key == key
+    ]
+    return bool(values) and values[-1] is not None and values[-1].offset == answer.offset

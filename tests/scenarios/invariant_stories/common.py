@@ -6,6 +6,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from kafkasim.model import facts
+from kafkasim.model.group.records import OffsetCommitValue, offset_commit_record
+from kafkasim.model.records import TopicPartition
 from tests.scenarios.fact_makers import (
     FakeLog,
     P,
@@ -38,6 +40,22 @@ TRANSACTIONS = [
     batch(2, [11], pid=5, seq=1, transactional=True),
 ]
 """A transaction that has its marker, and one that has none yet."""
+
+
+def commit_batch(base: int, offset: int | None, partition: int = P, pid: int = -1) -> Any:
+    """The batch with the commit of an offset, or its tombstone, in the coordinator's log."""
+    value = None if offset is None else OffsetCommitValue(offset, -1, "", 0)
+    made = batch(base, [0], pid=pid, transactional=pid >= 0)
+    tp = TopicPartition("orders", partition)
+    made.records = [offset_commit_record("billing", tp, value, 0, 0)]
+    return made
+
+
+COMMITS = FakeLog([commit_batch(5, 5), commit_batch(6, 3), commit_batch(7, 2, partition=1)])
+"""A commit of 5, one of 3 behind it, and one of another partition."""
+OTHER_COMMITS = FakeLog([commit_batch(5, 5), commit_batch(6, 3, pid=7), commit_batch(7, 4, 1)])
+"""Behind the commit of 5 one of 3 in a transaction, and one of another partition."""
+DELETED = FakeLog([commit_batch(5, 5), commit_batch(6, 3), commit_batch(7, None)])
 
 
 def entry(last_sequence: int, open_since: int = -1) -> Any:

@@ -8,7 +8,16 @@ from kafkasim.scenarios.judging.harm.judges import HARM
 from kafkasim.scenarios.judging.invariants.online import Invariants
 from kafkasim.scenarios.judging.source import BrokerLimits
 from tests.scenarios.fact_makers import FakeLog, FakeTrace, Row
-from tests.scenarios.invariant_stories.common import LOG, SEQUENCED, TRANSACTIONS, TWICE, entry
+from tests.scenarios.invariant_stories.common import (
+    COMMITS,
+    DELETED,
+    LOG,
+    OTHER_COMMITS,
+    SEQUENCED,
+    TRANSACTIONS,
+    TWICE,
+    entry,
+)
 
 LIMITS = BrokerLimits(5_000_000, 3_000_000, 60_000_000)
 
@@ -19,6 +28,9 @@ LOGS = {
     "broker-6": FakeLog(SEQUENCED, {5: entry(0)}),
     "broker-7": FakeLog(TRANSACTIONS, {5: entry(1, open_since=2)}),
     "broker-8": FakeLog(TRANSACTIONS, {5: entry(1, open_since=0)}),
+    "broker-9": COMMITS,
+    "broker-10": OTHER_COMMITS,
+    "broker-11": DELETED,
 }
 
 
