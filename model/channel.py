@@ -177,7 +177,7 @@ class Channel:
 
     def throttle(self, time_ms: int, now: int) -> None:
         """Note that the peer has asked to wait before the next request (KIP-219)."""
-        self.throttled_until = now + time_ms * 1000
+        self.throttled_until = max(self.throttled_until, now + time_ms * 1000)
 
     def send_unanswered(self, message: Any) -> None:
         """Send a request that gets no response (Produce with acks=0) on the open connection."""

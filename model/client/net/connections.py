@@ -104,7 +104,8 @@ class Connections:
         """Return the open channel with the fewest requests in flight (leastLoadedNode).
 
         Without an open one, return a channel that is connecting, else one that may connect. None
-        while every node is in its reconnect backoff. The search starts at a random node.
+        while every node is in its reconnect backoff, or asks to wait (canSendRequest). The search
+        starts at a random node.
         """
         nodes = list(self._nodes.items())
         start = self.process.rng.randrange(len(nodes))
@@ -113,6 +114,8 @@ class Connections:
         for node_id, address in nodes[start:] + nodes[:start]:
             channel = self.channel(node_id, address)
             if channel.open:
+                if channel.throttled_until > now:
+                    continue
                 rank = (0, len(channel.in_flight))
             elif channel.connection is not None:
                 rank = (1, 0)
@@ -125,8 +128,9 @@ class Connections:
         return best
 
     def next_attempt(self) -> int:
-        """Return when the first reconnect backoff of a known node ends."""
-        return min(self.channel(n, address).not_before for n, address in self._nodes.items())
+        """Return when the first known node ends its reconnect backoff, or has no more to wait."""
+        channels = [self.channel(node_id, address) for node_id, address in self._nodes.items()]
+        return min(each.throttled_until if each.open else each.not_before for each in channels)
 
     def close(self) -> None:
         """Close all connections; no callback runs."""

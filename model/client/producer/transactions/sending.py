@@ -2,10 +2,10 @@
 
 At most one transactional request is in flight. While one is, or waits for its backoff, no batch is
 sent: Kafka's Sender thread waits for it. A request to a coordinator goes over the connection on
-which batches go to the same broker, and waits while that broker throttles the client (KIP-219). The
-first request on a connection to the transaction coordinator is ApiVersions, whose answer tells the
-finalized transaction.version; Kafka asks on all connections, and takes the answer with the newest
-features epoch.
+which batches go to the same broker, and so it waits, too, if their quota is exceeded (KIP-219,
+Sender.awaitNodeReady). The first request on a connection to the transaction coordinator is
+ApiVersions, whose answer tells the finalized transaction.version; Kafka asks on all connections,
+and takes the answer with the newest features epoch.
 """
 
 from __future__ import annotations
@@ -77,6 +77,9 @@ class TransactionalSending:
         self._greeted: int | None = None  # the connection that has answered ApiVersions
         self._features_epoch = -1
         self._key = ("transactional", metadata.connections.name)
+        # What waits until a node lets it go, and the node (Sender.awaitNodeReady).
+        self._awaiting: tuple[TxnRequest, int] | None = None
+        metadata.connections.disconnected.append(self._on_disconnected)
 
     # What the Sender asks about batches.
 
@@ -189,34 +192,43 @@ class TransactionalSending:
         else:
             node = self._manager.coordinators.get(kind)
             if node is None:
-                self._manager.lookup(kind, request.key)
-                request.reenqueue()  # and so it will wait for its backoff, as Kafka's does
+                request.disconnected()  # and so it will wait for its backoff, as Kafka's does
                 return
             channel = self._connections.channel(*node)
             if channel.throttled_until > now:
-                until = min(channel.throttled_until, now + channel.request_timeout_us)
-                self._sleep(until, partial(self._on_ready, request, kind, channel))
+                channel.connect(now)
+                self._await(request, node[0], channel, now)
                 return
-        self._dispatch(request, channel, now)
+        self._send_or_back_off(request, channel, now)
 
-    def _on_ready(
-        self, request: TxnRequest, kind: CoordinatorType, channel: Channel, now: int
-    ) -> None:
-        """Send a request if the coordinator's broker does not throttle the client any more.
+    def _await(self, request: TxnRequest, node_id: int, channel: Channel, now: int) -> None:
+        """Wait until a node takes requests again, at most for the request timeout.
 
-        Else the wait has taken as long as a request may, and the coordinator is looked up again
-        (NetworkClientUtils.awaitReady, Sender.maybeFindCoordinatorAndRetry). The end of a throttle
-        does not wake Kafka's thread, so that it may wait on until something arrives.
+        Then have the coordinator looked up (maybeFindCoordinatorAndRetry).
         """
-        if channel.throttled_until <= now:
-            self._dispatch(request, channel, now)
-            return
-        self._manager.lookup(kind, request.key)
-        request.reenqueue()
+        self._awaiting = (request, node_id)
+        patience = now + channel.request_timeout_us
+        if channel.throttled_until <= patience:
+            self._sleep(channel.throttled_until, partial(self._on_unthrottled, request, channel))
+        else:
+            self._sleep(patience, partial(self._on_unready, request))
+
+    def _on_unthrottled(self, request: TxnRequest, channel: Channel, now: int) -> None:
+        self._awaiting = None
+        self._send_or_back_off(request, channel, now)
+
+    def _on_unready(self, request: TxnRequest, now: int) -> None:
+        self._awaiting = None
+        request.disconnected()
         self._wake(now)
 
-    def _dispatch(self, request: TxnRequest, channel: Channel, now: int) -> None:
-        """Send a request at once, or after its backoff if it is sent again."""
+    def _on_disconnected(self, node_id: int, now: int) -> None:
+        """Wait no more for a node whose connection is gone (NetworkClientUtils.awaitReady)."""
+        if self._awaiting is not None and self._awaiting[1] == node_id:
+            self._process.timers.cancel(self._key)
+            self._on_unready(self._awaiting[0], now)
+
+    def _send_or_back_off(self, request: TxnRequest, channel: Channel, now: int) -> None:
         if not request.is_retry:
             self._send(request, channel, now)
             return
