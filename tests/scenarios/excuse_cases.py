@@ -232,8 +232,8 @@ CASES: tuple[Case, ...] = (
     Case(
         "a high watermark that a follower has not taken",
         "high-watermark-not-taken",
-        "M01-hw-ignores-followers",
-        "ISRDATA",
+        "B03-epoch-reply-without-epoch",
+        "needless-reset",
     ),
     Case(
         "partitions that a static leader has not found",
