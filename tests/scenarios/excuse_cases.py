@@ -254,6 +254,12 @@ CASES: tuple[Case, ...] = (
         "ISRDATA",
     ),
     Case(
+        "a quota that is spent on connections that were left",
+        "an-old-consumer-answered-where-it-has-left",
+        "M01-hw-ignores-followers",
+        "ISRDATA",
+    ),
+    Case(
         "a metadata quorum that has lost its voters",
         "quorum-lost-with-a-voters-disk",
         "M01-hw-ignores-followers",

@@ -218,6 +218,9 @@ EARS: dict[str, tuple[tuple[str, Sign], ...]] = {
     "a coordinator that cannot load its log": (
         (f"{LIVENESS}.groups.failed_loads:FailedLoads.excuse", _answered),
     ),
+    "a quota that is spent on connections that were left": (
+        (f"{LIVENESS}.groups.left_connections:LeftConnections.excuse", _answered),
+    ),
     "a share partition whose initialization was forgotten": (
         (f"{LIVENESS}.shares.forgotten_shares:ForgottenShares.excuse", _answered),
     ),

@@ -18,6 +18,9 @@ from kafkasim.scenarios.judging.transactions.liveness.forgotten_sequences import
 from kafkasim.scenarios.judging.transactions.liveness.groups.carried_epochs import CarriedEpochs
 from kafkasim.scenarios.judging.transactions.liveness.groups.downgrade import Downgrades
 from kafkasim.scenarios.judging.transactions.liveness.groups.failed_loads import FailedLoads
+from kafkasim.scenarios.judging.transactions.liveness.groups.left_connections import (
+    LeftConnections,
+)
 from kafkasim.scenarios.judging.transactions.liveness.groups.static_leader import StaticLeaders
 from kafkasim.scenarios.judging.transactions.liveness.groups.static_owner import StaticOwners
 from kafkasim.scenarios.judging.transactions.liveness.groups.untaken_watermarks import (
@@ -72,6 +75,7 @@ class Stalls:
             Downgrades(trace),
             CarriedEpochs(trace),
             FailedLoads(trace, group_key, members),
+            LeftConnections(trace),
             ForgottenShares(trace, losses),
             UntakenWatermarks(trace),
             UnwatchedMembers(trace, group_key, limits.commit_timeout_us),
