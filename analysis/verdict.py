@@ -9,13 +9,13 @@ For each check the verdict gives the share of runs that violate it, with a Wilso
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkasim.analysis.checks import CHECKS, NEEDED, RARE
+from kafkasim.analysis.checks.liveness import left_open, waited
 from kafkasim.analysis.interval import wilson
 from kafkasim.analysis.runs import StoredRun
 from kafkasim.analysis.words import counted
@@ -100,9 +100,6 @@ class Place(NamedTuple):
 
 
 NOWHERE = Place()
-
-READS = re.compile(r"group (\S+) is at (\d+) of \d+ in (\S+) ")
-"""What a stalled run lacks: group, position and partition of a reader that is not at the end."""
 
 EXIT_CODES = {"pass": 0, "expected": 0, "crash": 1, "safety": 10, "liveness": 11}
 
@@ -316,8 +313,8 @@ def excuse(found: CheckFinding, manifest: Mapping[str, Any]) -> str:
 
     It is expected if the scenario permits the anomaly, if it follows from records that the
     partition lost, or from those that the offsets partitions of all groups concerned lost, if all
-    groups wait before it in a stall that has an excuse, or if the check itself says why Kafka does
-    so.
+    groups wait before it in a stall that has an excuse, if such a stall leaves its transaction
+    open, or if the check itself says why Kafka does so.
     """
     if found.anomaly == "no-progress":
         return str(manifest.get("stall_excuse", ""))
@@ -338,17 +335,18 @@ def excuse(found: CheckFinding, manifest: Mapping[str, Any]) -> str:
         homes = {group: (id_, n) for group, id_, n in manifest.get("offsets_partitions", [])}
         lost = [_commits_lost(losses, homes.get(group), found.place) for group in found.groups]
         legal = lost if lost and all(lost) else []
-    if found.anomaly == "unseen" and not legal and _stalled(found, topic, manifest):
+    if not legal and _stalled(found, topic, manifest):
         return str(manifest.get("stall_excuse", ""))
     return legal[0] if legal else found.place.excused
 
 
 def _stalled(found: CheckFinding, topic: str | None, manifest: Mapping[str, Any]) -> bool:
-    """Return whether all groups waited before a record when the run ended."""
-    lines = READS.finditer(str(manifest.get("reason", "")))
-    waiting = {line[1]: int(line[2]) for line in lines if line[3] == f"{topic}-{found.partition}"}
-    positions = [waiting.get(group, 1 << 62) for group in found.groups]
-    return bool(positions) and max(positions) <= found.place.offset
+    """Return whether what was found is left behind by what the run has missed."""
+    missing, partition = str(manifest.get("reason", "")), f"{topic}-{found.partition}"
+    if found.anomaly == "unseen":
+        return waited(missing, found.groups, partition, found.place.offset)
+    left = found.anomaly == "hanging-transaction" and not found.place.excused
+    return left and left_open(missing, partition, found.place.offset)
 
 
 def _explains(loss: Loss, found: CheckFinding) -> bool:

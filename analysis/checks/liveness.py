@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+
 from kafkasim.analysis.checks.base import offending
 
 NO_PROGRESS = offending(
@@ -12,3 +15,22 @@ NO_PROGRESS = offending(
     "'no-progress'",
     "'%s', reason",
 )
+
+_READS = re.compile(r"group (\S+) is at (\d+) of \d+ in (\S+) ")
+"""The group, position and partition of a reader that is not at the end."""
+
+_OPEN = re.compile(r"(\S+) has an open transaction of producer id \d+ from offset (\d+) on")
+"""The partition and first offset of a transaction that has not ended."""
+
+
+def waited(missing: str, groups: Sequence[str], partition: str, offset: int) -> bool:
+    """Return whether all groups waited before a record when the run ended."""
+    waiting = {line[1]: int(line[2]) for line in _READS.finditer(missing) if line[3] == partition}
+    positions = [waiting.get(group, 1 << 62) for group in groups]
+    return bool(positions) and max(positions) <= offset
+
+
+def left_open(missing: str, partition: str, offset: int) -> bool:
+    """Return whether the run missed the end of a partition's transaction at an offset."""
+    lines = _OPEN.finditer(missing)
+    return any(line[1] == partition and int(line[2]) <= offset for line in lines)

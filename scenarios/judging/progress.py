@@ -20,6 +20,7 @@ from kafkasim.scenarios.judging.transactions.liveness.shares.leaders import SHAR
 from kafkasim.scenarios.language.nodes import broker_of
 
 _LAG = re.compile(r"group (\S+) is at (\d+) of (\d+) in (\S+) \(last read by ")
+_OPEN = re.compile(r"(\S+) has an open transaction of producer id \d+ from offset (\d+) on$")
 
 
 class Progress:
@@ -188,6 +189,17 @@ class Progress:
         names = {self.name(key): key for key in self.partitions}
         found = [line for each in missing if (line := _LAG.match(each)) and line[4] in names]
         return {(line[1], names[line[4]]): int(line[2]) for line in found}
+
+    def left_open(self, missing: Iterable[str]) -> dict[PartitionKey, int]:
+        """Return from which offset on the partitions that are missing have open transactions."""
+        names = {self.name(key): key for key in self.partitions}
+        first: dict[PartitionKey, int] = {}
+        for each in missing:
+            line = _OPEN.match(each)
+            if line is not None and line[1] in names:
+                key, offset = names[line[1]], int(line[2])
+                first[key] = min(offset, first.get(key, offset))
+        return first
 
     def exposed_of(self, topic_ids: list[str]) -> dict[PartitionKey, int]:
         """Return the high watermarks of the partitions of some topics."""

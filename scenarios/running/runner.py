@@ -269,6 +269,7 @@ class ScenarioRun:
             self.missing, self.faults.excuse, self.stalls.why
         )
         self.delivery.stalled.learn(self.progress.unread(self.missing), self.stall_excuse)
+        self.transactions.left_open.learn(self.progress.left_open(self.missing), self.stall_excuse)
 
     def _stalls(self) -> Stalls:
         """Return the judges that know why a line of a stalled run stays missing."""

@@ -70,12 +70,14 @@ def write_fleet(
     cases: Mapping[str, Case],
     losses: Mapping[str, list[tuple[Any, ...]]] | None = None,
     spec: Mapping[str, Any] | None = None,
+    stalls: Mapping[str, tuple[str, str]] | None = None,
 ) -> None:
     """Leave the tables of a fleet, of one batch, with a run for each case.
 
     ``losses`` are those of some cases, as (topic id, partition, first, end, row, µs, reason).
-    ``spec`` is the scenario of them all.
+    ``spec`` is the scenario of them all. ``stalls`` are what some cases miss, and its excuse.
     """
+    stalled = stalls or {}
     facts_of_all = pa.concat_tables(list(case_tables(cases)))
     for kind in facts.FACTS:
         mine = facts_of_all.filter(pc.equal(facts_of_all["kind"], kind)).drop(["kind"])
@@ -88,6 +90,7 @@ def write_fleet(
             "run": name, "label": "by-hand", "scenario": "by-hand", "seed": seed, "digest": name,
             "verdict": "pass", "rows": len(case), "schema_version": facts.SCHEMA_VERSION,
             "losses": (losses or {}).get(name, []), "spec": dict(spec or {}),
+            **dict(zip(("reason", "stall_excuse"), stalled.get(name, ()))),
         })) | {"batch": "000001"}
         for seed, (name, case) in enumerate(cases.items())
     ]  # fmt: skip

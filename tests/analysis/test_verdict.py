@@ -205,6 +205,21 @@ def test_a_stall_excuses_the_records_that_all_groups_could_not_read() -> None:
     assert excuse(of("unseen", "g", offset=20), {**manifest, "topics": {"id": "other"}}) == ""
 
 
+def test_a_stall_excuses_the_transactions_that_it_leaves_open() -> None:
+    reason = "broker-2 is down; orders-0 has an open transaction of producer id 0 from offset 3 on"
+    manifest = {"stall_excuse": "lost-voters", "reason": reason, "topics": {"id": "orders"}}
+    cases = {
+        of("hanging-transaction", offset=3): "lost-voters",
+        of("hanging-transaction", offset=2): "",
+        of("hanging-transaction", partition=1, offset=3): "",
+        of("hanging-transaction", topic="other", offset=3): "",
+        of("torn-transaction", offset=3): "",
+        of("hanging-transaction", offset=3, excused="skipped-marker"): "skipped-marker",
+    }
+    assert {one: excuse(one, manifest) for one in cases} == cases
+    assert excuse(of("hanging-transaction", offset=3), {**manifest, "stall_excuse": ""}) == ""
+
+
 def test_both_judges_excuse_the_same() -> None:
     for name in ("FROM_RECORDS", "FROM_POSITIONS", "FROM_ORDER", "CAUSED"):
         assert getattr(verdict, name) == getattr(delivery, name)

@@ -265,6 +265,13 @@ CASES: tuple[Case, ...] = (
         "M01-hw-ignores-followers",
         "ISRDATA",
     ),
+    *(
+        Case(excuse, "left-in-isrs-by-a-lost-quorum", "M01-hw-ignores-followers", "ISRDATA")
+        for excuse in (
+            "a broker that a lost quorum leaves in ISRs",
+            "a transaction that an excused stall leaves open",
+        )
+    ),
     Case(
         "a leader of the quorum that is no voter",
         "leader-that-is-no-voter-is-not-found",

@@ -245,6 +245,12 @@ EARS: dict[str, tuple[tuple[str, Sign], ...]] = {
     "a leader of the quorum that is no voter": (
         (f"{LIVENESS}.controllers.unlisted_leader:UnlistedLeader.excuse", _answered),
     ),
+    "a broker that a lost quorum leaves in ISRs": (
+        (f"{LIVENESS}.controllers.left_in_isr:LeftInIsr.excuse", _answered),
+    ),
+    "a transaction that an excused stall leaves open": (
+        ("transactions.known.left_open:LeftOpen.excuse", _answered),
+    ),
     "a broker that gave up its registration": (
         (f"{LIVENESS}.controllers.registrations:Registrations.excuse", _answered),
     ),

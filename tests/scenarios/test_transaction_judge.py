@@ -19,6 +19,7 @@ from tests.scenarios.transaction_cases import (
     EXPIRED_OFFSETS,
     LATE_BATCHES,
     LATE_ENDS,
+    LEFT_OPEN,
     RESTING,
     SKIPPED_MARKERS,
     STORIES,
@@ -33,7 +34,12 @@ OTHERS = ("duplicate", "offset-regression")
 """Anomalies that other judges find."""
 
 
-def judge(rows: Rows, *lost: tuple[tuple[str, int], Loss]) -> dict[str, int]:
+def judge(
+    rows: Rows,
+    *lost: tuple[tuple[str, int], Loss],
+    left_open: dict[tuple[str, int], int] | None = None,
+    stall: str = "",
+) -> dict[str, int]:
     trace = FakeTrace()
 
     def losses(key: tuple[str, int]) -> list[Loss]:
@@ -41,6 +47,7 @@ def judge(rows: Rows, *lost: tuple[tuple[str, int], Loss]) -> dict[str, int]:
 
     judged = Transactions(trace, Holes(trace), losses, GivenBack(trace), LIMITS.retention_us)
     trace.record(rows)
+    judged.left_open.learn(left_open or {}, stall)
     return {found.name: found.count for found in judged.finish() if not found.expected}
 
 
@@ -48,6 +55,12 @@ def judge(rows: Rows, *lost: tuple[tuple[str, int], Loss]) -> dict[str, int]:
 def test_a_story_shows_its_anomalies(name: str) -> None:
     rows, expected = (STORIES | ATTEMPTS | RESTING | KNOWN)[name]
     assert judge(rows) == {name: n for name, n in expected.items() if name not in OTHERS}
+
+
+@pytest.mark.parametrize("name", LEFT_OPEN)
+def test_an_excused_stall_explains_the_transactions_that_it_leaves_open(name: str) -> None:
+    rows, first, stall, expected = LEFT_OPEN[name]
+    assert judge(rows, left_open=first, stall=stall) == expected
 
 
 def test_every_anomaly_can_be_permitted() -> None:

@@ -610,6 +610,17 @@ SKIPPED_MARKERS: dict[str, tuple[Rows, dict[str, int]]] = {
 }  # fmt: skip
 """Stories of a partition that a coordinator takes for deleted."""
 
+UNENDED = [*ONE_OPEN, *AFTER_SKIP]
+LEFT_OPEN: dict[str, tuple[Rows, dict[tuple[str, int], int], str, dict[str, int]]] = {
+    # story: rows, first open offsets among what the run misses, the stall's excuse, and what is
+    # not explained
+    "left open: the stall has an excuse": (UNENDED, {(T, 0): 0}, "lost-voters", {}),
+    "left open: the stall has none": (UNENDED, {(T, 0): 0}, "", HANGING),
+    "left open: what is missing lies behind": (UNENDED, {(T, 0): 1}, "lost-voters", HANGING),
+    "left open: in another partition": (UNENDED, {(T, 1): 0}, "lost-voters", HANGING),
+}
+"""Stories of a transaction that a stalled run has not ended."""
+
 
 COORDINATED: Rows = [*COORDINATORS, *loaded()]
 DECIDED = [*OPEN, *ending(True), *decided(), *ended("committed")]

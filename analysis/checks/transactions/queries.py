@@ -68,7 +68,9 @@ HANGING = offending(
     WHERE state = 'open'""",
     "'hanging-transaction'",
     "'%s is open at offset %d', story, offset",
-    place=about(shown=AT_END, spots="spots", excused="IF(skipped, 'skipped-marker', '')"),
+    place=about(
+        offset="offset", shown=AT_END, spots="spots", excused="IF(skipped, 'skipped-marker', '')"
+    ),
 )
 
 _FATES = ("committed", "aborted", "open", "later")

@@ -19,6 +19,7 @@ from kafkasim.scenarios.judging.transactions.holes import Holes
 from kafkasim.scenarios.judging.transactions.known.given_again import GivenBack
 from kafkasim.scenarios.judging.transactions.known.late_batches import LATE_BATCH, LateBatches
 from kafkasim.scenarios.judging.transactions.known.late_ends import LateEnds
+from kafkasim.scenarios.judging.transactions.known.left_open import LeftOpen
 from kafkasim.scenarios.judging.transactions.known.skipped_markers import SkippedMarkers
 from kafkasim.scenarios.judging.transactions.known.unlisted import UnlistedIds
 from kafkasim.scenarios.judging.transactions.ledger import NEVER, Ledger, Transaction
@@ -80,6 +81,7 @@ class Transactions:
         self._late_ends = LateEnds(trace)
         self._late_batches = LateBatches(trace)
         self._skipped_markers = SkippedMarkers(trace)
+        self.left_open = LeftOpen()
         self._unlisted = UnlistedIds(trace, lambda id_: self._footing.of_id(id_, -1).key)
         self._ledger = Ledger(trace)
         self._placed = Placed(trace, self._ledger, holes)
@@ -266,7 +268,8 @@ class Transactions:
                         offset,
                         record_id,
                         spots=self._behind(transaction, [(key, offset, record_id)]),
-                        why=self._skipped_markers.excuse(transaction.begun, key),
+                        why=self._skipped_markers.excuse(transaction.begun, key)
+                        or self.left_open.excuse(key, offset),
                     )
         for transaction in self._ledger.transactions:
             fate = fates.get(transaction.begun, {})

@@ -9,6 +9,7 @@ from kafkasim.scenarios.judging.invariants.online import Invariants
 from kafkasim.scenarios.judging.progress import Progress
 from kafkasim.scenarios.judging.source import BrokerLimits, FactSource, Waits
 from kafkasim.scenarios.judging.transactions.liveness.controllers.leaderless import Leaderless
+from kafkasim.scenarios.judging.transactions.liveness.controllers.left_in_isr import LeftInIsr
 from kafkasim.scenarios.judging.transactions.liveness.controllers.lost_voters import LostVoters
 from kafkasim.scenarios.judging.transactions.liveness.controllers.registrations import Registrations
 from kafkasim.scenarios.judging.transactions.liveness.controllers.unlisted_leader import (
@@ -67,6 +68,7 @@ class Stalls:
         ids, members = clients.transactional_ids, clients.members
         losses, group_key = invariants.losses, invariants.cluster.group_key
         registrations = Registrations(trace, limits.registration_us)
+        voters = LostVoters(trace, hosts, registrations)
         self._judges: tuple[Waits, ...] = (
             Standstill(trace, losses, progress.positions),
             Leaderless(trace, ids, members, unclean, registrations),
@@ -83,8 +85,9 @@ class Stalls:
             ReadGaps(trace, losses),
             RemovedGaps(trace, limits.share_locks),
             ForgottenSequences(trace, limits.producer_us, progress.positions),
-            LostVoters(trace, hosts, registrations),
+            voters,
             UnlistedLeader(trace, hosts, registrations),
+            LeftInIsr(trace, ids, voters),
             registrations,
         )
 

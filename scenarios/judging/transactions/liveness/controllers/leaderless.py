@@ -49,6 +49,7 @@ from kafkasim.scenarios.judging.invariants.traced import coordinator_partition, 
 from kafkasim.scenarios.judging.source import FactSource, PartitionKey
 from kafkasim.scenarios.judging.transactions.liveness.controllers.lost_answers import LOST_ANSWER
 from kafkasim.scenarios.judging.transactions.liveness.controllers.registrations import Registrations
+from kafkasim.scenarios.judging.transactions.liveness.shares.homes import share_homes
 from kafkasim.scenarios.judging.transactions.liveness.shares.leaders import SHARES
 
 CLEARED_ELR = "cleared-elr"
@@ -145,14 +146,8 @@ class Leaderless:
         return self._leaderless.get(home, "") or (members[0] if members and all(members) else "")
 
     def _of_shares(self, group: str, topic: str, partition: int) -> str:
-        """Return why a share group does not go on: nobody leads what it reads or rests on.
-
-        Of two topics of one name the later one is meant: the other was deleted.
-        """
-        ids = [topic_id for topic_id, fact in self._topics.items() if fact.topic == topic]
-        name = f"{group}:{ids[-1] if ids else ''}:{partition}"  # SharePartitionKey.asCoordinatorKey
-        state = coordinator_partition("__share_group_state", name, self._topics)
-        homes = (state, offsets_partition(group, self._topics))
+        """Return why a share group does not go on: nobody leads what it reads or rests on."""
+        homes = share_homes(group, topic, partition, self._topics)
         stuck = [self._leaderless[home] for home in homes if home in self._leaderless]
         return self._of(f"{topic}-{partition}") or next(iter(stuck), "")
 

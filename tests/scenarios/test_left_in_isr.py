@@ -1,0 +1,91 @@
+"""What waits for a broker that a lost metadata quorum leaves in ISRs."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import pytest
+
+from kafkasim.model import facts
+from kafkasim.scenarios.judging.progress import Progress
+from kafkasim.scenarios.judging.transactions.liveness.controllers.left_in_isr import LeftInIsr
+from kafkasim.scenarios.judging.transactions.liveness.controllers.lost_voters import (
+    LOST,
+    LostVoters,
+)
+from tests.scenarios.fact_makers import FakeTrace, Row
+
+GROUPS, STATES, SHARES = "__consumer_offsets", "__transaction_state", "__share_group_state"
+GROUP = "group billing is at 0 of 4 in orders-0 (last read by nobody)"
+COMMIT = "group billing was given records below 4 of orders-0 and has committed 0"
+SHARE = "share group billing is at 0 of 4 in orders-0"
+CLIENT = "producer-1 has records that are neither acknowledged nor failed"
+PROCESSOR = "producer-1 handles what it was given"
+OPEN = "orders-0 has an open transaction of producer id 7 from offset 3 on"
+
+
+class _Voters:
+    """A judge that knows that broker-2 is down because the quorum is lost."""
+
+    def excuse(self, line: str) -> str:
+        return LOST if line == "broker-2 is down" else ""
+
+
+def _home(topic: str, *isr: int, leader: int = 1, epoch: int = 0) -> Row:
+    change = facts.PartitionChanged(
+        5, topic, 0, leader, 1, epoch, isr, (1, 2, 3), "lag", unclean=False
+    )
+    return "controller-1", change
+
+
+CREATED: list[Row] = [
+    ("controller-1", facts.TopicCreated(1, topic, topic, 1, 3, 1))
+    for topic in (GROUPS, STATES, SHARES, "orders")
+]
+BEGUN: Row = (
+    "broker-1",
+    facts.TransactionState("writer", 7, 0, "Empty", "Ongoing", ("orders-0",), 1, 0, "add"),
+)
+
+
+def _excuse(line: str, *rows: Row) -> str:
+    trace = FakeTrace()
+    judge = LeftInIsr(trace, {"producer-1": "writer"}, cast(LostVoters, _Voters()))
+    trace.record([*CREATED, BEGUN, *rows])
+    return Progress(trace).stall_excuse([line], lambda _: "", judge.excuse)
+
+
+@pytest.mark.parametrize(
+    ("line", "topic"),
+    [
+        (GROUP, GROUPS),
+        (COMMIT, GROUPS),
+        (SHARE, GROUPS),
+        (SHARE, SHARES),
+        (CLIENT, STATES),
+        (PROCESSOR, STATES),
+        (OPEN, STATES),
+    ],
+)
+def test_a_coordinator_waits_for_a_broker_that_stays_in_the_isr(line: str, topic: str) -> None:
+    """It may lead the partition, or only keep the high watermark where it is."""
+    assert _excuse(line, _home(topic, 1, 2, 3)) == LOST
+    assert _excuse(line, _home(topic, 2, leader=2)) == LOST
+    assert _excuse(line, _home(topic, 1, 3)) == ""
+    assert _excuse(line, _home(topic, 1, 2), _home(topic, 1, 3, epoch=1)) == ""
+    assert _excuse(line, _home(topic, 1, 3, epoch=1), _home(topic, 1, 2)) == ""  # told again
+    assert _excuse(line, _home("orders", 1, 2, 3)) == ""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        CLIENT.replace("producer-1", "producer-2"),
+        OPEN.replace("id 7", "id 8"),
+        "orders-0: ISR [1] of [1, 2]",
+        "broker-2 is down",
+    ],
+)
+def test_nobody_else_waits_for_it(line: str) -> None:
+    """Other clients have no transactional id, and what else is missing has other judges."""
+    assert _excuse(line, *[_home(topic, 1, 2, 3) for topic in (GROUPS, STATES, SHARES)]) == ""
