@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from functools import partial
 
 from kafkasim.model.effects import (
     Close,
@@ -234,10 +235,16 @@ class Ensemble(World):
         else:
             super().perform(name, effect)
 
-    def open(self, name, effect):
+    def open(self, name, effect, gaps_s=(1, 2, 4)):
+        """Connect now; across a cut after 1, 3 and 7 s again (TCP's SYN), and give up after 10."""
         number = effect.connection
         if frozenset((name, effect.address)) in self.cuts:
-            return  # silence
+            if not gaps_s:
+                self.later(3_000_000, lambda: self.give_alive(name, OpenFailed(number, "timeout")))
+                return
+            again = partial(self.open, name, effect, gaps_s[1:])
+            self.later(gaps_s[0] * 1_000_000, again)
+            return
         if effect.address not in self.processes:
             self.later(200, lambda: self.give_alive(name, OpenFailed(number, "refused")))
             return
