@@ -140,10 +140,10 @@ class TransactionCoordinatorMachine(RuleBasedStateMachine):
     def expected_add(self, row: Row | None, epoch: int, tps: tuple[TopicPartition, ...]) -> Errors:
         if row is None:
             return UNMAPPED
+        if row.state.startswith("Prepare"):
+            return CONCURRENT  # what is pending is looked at before the epoch
         if epoch != row.epoch:
             return FENCED
-        if row.state.startswith("Prepare"):
-            return CONCURRENT
         if row.state == "Ongoing" and all(tp in row.partitions for tp in tps):
             return NONE
         if self.failing:
@@ -176,8 +176,7 @@ class TransactionCoordinatorMachine(RuleBasedStateMachine):
         outcome, new = "Commit" if committing else "Abort", self.version == 2
         repeated = new and epoch == row.epoch - 1
         if row.state.startswith("Prepare"):
-            right = repeated if new else epoch == row.epoch
-            return CONCURRENT if right else FENCED
+            return CONCURRENT if new or epoch == row.epoch else FENCED
         if row.state.startswith("Complete") and repeated:
             return NONE if row.state == f"Complete{outcome}" else Errors.INVALID_TXN_STATE
         if epoch != row.epoch:
