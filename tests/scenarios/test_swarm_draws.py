@@ -27,6 +27,7 @@ from kafkasim.scenarios.searching.draw_faults import lost_replies
 from kafkasim.scenarios.searching.draw_shape import SHAPES
 from kafkasim.scenarios.searching.draw_transactions import stalls
 from kafkasim.scenarios.searching.shapes.focus import Focus
+from kafkasim.scenarios.searching.worlds import topic_settings
 
 DRAWN = [
     (shape, mode)
@@ -318,3 +319,25 @@ def test_a_table_is_cleaned_while_its_transactions_abort(monkeypatch: pytest.Mon
             writers = [each for each in data["workload"] if "transactional-id" in each]
             assert all(each["abort-share"] > 0 for each in writers)
     assert found > 5
+
+
+def test_a_batch_fits_into_a_segment_where_segments_are_short(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(topic_settings, "ONE_BATCH", 1)
+    short = 0
+    for data in [draw(seed) for seed in range(80)]:
+        sizes = [topic["config"].get("segment.bytes", 1 << 30) for topic in data["topics"]]
+        if max(sizes) > 600 or data["expect"].keys() & {"never", "in-time"}:
+            continue
+        short += 1
+        for each in data["workload"]:
+            key = {"producer": "config", "processor": "producer-config"}.get(each["kind"])
+            assert key is None or each[key]["batch.size"] <= min(sizes) // 2, data["name"]
+    assert short > 40
+
+
+def test_a_send_that_may_never_fail_is_not_longer_than_a_segment() -> None:
+    data = draw(9970747)
+    assert data["expect"]["never"] == ["send-failed"]
+    assert "segment.bytes" not in data["topics"][0]["config"]

@@ -299,6 +299,7 @@ def recreated_topic(focus: Focus) -> None:
     config |= {"acks": "all", "enable.idempotence": False, "metadata.max.age.ms": 500}
     focus.producers(**config)
     focus.data["workload"] = focus.data["workload"][:1]
+    focus.data["topics"][0]["config"].pop("segment.bytes", None)  # a batch has to fit into one
     focus.move_leaders(800)
     focus.move_leaders(1400)
     deleted = rng.randrange(1900, 2400)
