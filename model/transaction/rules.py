@@ -19,9 +19,12 @@ class TransactionRules:
 
         It is the next one, unless the record of such an abort failed before: the epoch in memory
         is raised already, and no producer has seen it (B52, KAFKA-9666). None: the epochs are
-        exhausted, and the abort fails (IllegalStateException).
+        exhausted, and the abort fails, also one that failed before (IllegalStateException in
+        TransactionMetadata.prepareFenceProducerEpoch).
         """
-        return epoch if has_failed_epoch_fence else min(epoch + 1, MAX_EPOCH)
+        if epoch == MAX_EPOCH:
+            return None
+        return epoch if has_failed_epoch_fence else epoch + 1
 
     def timeout_fences_producer(self) -> bool:
         """Return whether a transaction that timed out is aborted under a new epoch (B48)."""

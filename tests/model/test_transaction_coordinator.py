@@ -459,6 +459,18 @@ def test_a_variant_raises_it_with_each_attempt() -> None:
     assert bench.metadata.producer_epoch == 5
 
 
+def test_a_fence_that_was_not_written_under_the_last_epoch_is_not_tried_again() -> None:
+    """TransactionMetadata.prepareFenceProducerEpoch looks at the epoch first."""
+    bench = Bench(0).elect()
+    _at_epoch(bench, 32_766)
+    bench.add(1000, 32_766)
+    bench.log.error = Errors.NOT_ENOUGH_REPLICAS
+    assert bench.init() == (Errors.COORDINATOR_NOT_AVAILABLE, *NOBODY)
+    bench.log.error = NONE
+    assert bench.init() == (Errors.UNKNOWN_SERVER_ERROR, *NOBODY)
+    assert bench.state() == ("Ongoing", 1000, 32_767)
+
+
 def test_an_exhausted_producer_is_known_until_the_next_transaction_is_complete(
     bench: Bench,
 ) -> None:

@@ -20,6 +20,9 @@ UNWRITABLE = 0.5
 LEFT = (0, 1, 2, 5, 10, 30)
 """How many epochs a producer may get after its first one."""
 
+LEFT_TO_FENCES = (40, 60)
+"""The same where fences fail: Kafka tries none again that failed under the last epoch."""
+
 
 def histories(rng: random.Random, data: dict[str, Any]) -> None:
     """Let the transactional ids of some seeds stand near the end of their epochs.
@@ -29,10 +32,11 @@ def histories(rng: random.Random, data: dict[str, Any]) -> None:
     writers = [each for each in data["workload"] if timeout_of(each)]
     if not writers or rng.random() >= SHARE or data["expect"].keys() & {"never", "in-time"}:
         return
-    used = MAX_EPOCH - 1 - rng.choice(LEFT)  # one for all: workloads may share an id
+    unwritable = rng.random() < UNWRITABLE
+    left = rng.choice(LEFT_TO_FENCES if unwritable else LEFT)
     for writer in writers:
-        writer["epochs-used"] = used
-    if rng.random() < UNWRITABLE:
+        writer["epochs-used"] = MAX_EPOCH - 1 - left  # one for all: workloads may share an id
+    if unwritable:
         _hold_back(rng, data, rng.choice(writers))
 
 
