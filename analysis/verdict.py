@@ -312,15 +312,15 @@ def excuse(found: CheckFinding, manifest: Mapping[str, Any]) -> str:
     """Return why a finding is expected in this run, "" if it is not. ``found.topic`` is the id.
 
     It is expected if the scenario permits the anomaly, if it follows from records that the
-    partition lost, or from those that the offsets partitions of all groups concerned lost, if all
-    groups wait before it in a stall that has an excuse, if such a stall leaves its transaction
-    open, or if the check itself says why Kafka does so.
+    partition lost, if a stall that has an excuse leaves its transaction open, if the check says why
+    Kafka does so, or if each group concerned has a reason: its offsets partition lost records, or
+    it waits before the record in such a stall.
     """
     if found.anomaly == "no-progress":
         return str(manifest.get("stall_excuse", ""))
     losses = [Loss(*row) for row in manifest.get("losses", [])]
     reasons = [loss.reason for loss in losses if _explains(loss, found)]
-    topic = manifest.get("topics", {}).get(found.topic, found.topic)
+    topic = str(manifest.get("topics", {}).get(found.topic, found.topic))
     permits = manifest.get("permits", [])
     if found.anomaly in permits or f"{found.anomaly}:{topic}" in permits:
         if reasons or found.place.weak or found.anomaly not in CAUSED:
@@ -334,19 +334,21 @@ def excuse(found: CheckFinding, manifest: Mapping[str, Any]) -> str:
     if found.anomaly in FROM_OFFSETS and not legal:
         homes = {group: (id_, n) for group, id_, n in manifest.get("offsets_partitions", [])}
         lost = [_commits_lost(losses, homes.get(group), found.place) for group in found.groups]
-        legal = lost if lost and all(lost) else []
-    if not legal and _stalled(found, topic, manifest):
-        return str(manifest.get("stall_excuse", ""))
+        held = [_stalled(found, topic, manifest, group) for group in found.groups]
+        kept = [one or other for one, other in zip(lost, held, strict=True)]
+        legal = kept if all(kept) else []
+    if found.anomaly == "hanging-transaction" and not legal and not found.place.excused:
+        return _stalled(found, topic, manifest)
     return legal[0] if legal else found.place.excused
 
 
-def _stalled(found: CheckFinding, topic: str | None, manifest: Mapping[str, Any]) -> bool:
-    """Return whether what was found is left behind by what the run has missed."""
+def _stalled(found: CheckFinding, topic: str, manifest: Mapping[str, Any], group: str = "") -> str:
+    """Return which stall kept a group from an unseen record, or left a transaction open, or ""."""
     missing, partition = str(manifest.get("reason", "")), f"{topic}-{found.partition}"
-    if found.anomaly == "unseen":
-        return waited(missing, found.groups, partition, found.place.offset)
-    left = found.anomaly == "hanging-transaction" and not found.place.excused
-    return left and left_open(missing, partition, found.place.offset)
+    held = found.anomaly == "unseen" and waited(missing, group, partition, found.place.offset)
+    if found.anomaly == "hanging-transaction":
+        held = left_open(missing, partition, found.place.offset)
+    return str(manifest.get("stall_excuse", "")) if held else ""
 
 
 def _explains(loss: Loss, found: CheckFinding) -> bool:

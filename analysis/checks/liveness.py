@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 from kafkasim.analysis.checks.base import offending
 
@@ -23,11 +22,12 @@ _OPEN = re.compile(r"(\S+) has an open transaction of producer id \d+ from offse
 """The partition and first offset of a transaction that has not ended."""
 
 
-def waited(missing: str, groups: Sequence[str], partition: str, offset: int) -> bool:
-    """Return whether all groups waited before a record when the run ended."""
-    waiting = {line[1]: int(line[2]) for line in _READS.finditer(missing) if line[3] == partition}
-    positions = [waiting.get(group, 1 << 62) for group in groups]
-    return bool(positions) and max(positions) <= offset
+def waited(missing: str, group: str, partition: str, offset: int) -> bool:
+    """Return whether a group waited before a record when the run ended."""
+    lines = _READS.finditer(missing)
+    return any(
+        (line[1], line[3]) == (group, partition) and int(line[2]) <= offset for line in lines
+    )
 
 
 def left_open(missing: str, partition: str, offset: int) -> bool:

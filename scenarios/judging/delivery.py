@@ -305,10 +305,9 @@ class Delivery:
     ) -> tuple[str, str]:
         """Return why an anomaly is expected, or "", and its cause, or "".
 
-        The records concerned were lost; or a group got a record twice because its position was
-        among lost ones, so that auto.offset.reset sent it back; or the partitions of the offsets
-        topic of all groups concerned lost records before; or an epoch, or a sequence, was given
-        twice; or all groups waited before a record, in a stall that has an excuse, or had ended.
+        The records concerned were lost; or a group's position was, and auto.offset.reset sent it
+        back; or an epoch, or a sequence, was given twice; or all groups had ended; or each has a
+        reason: its offsets partition lost records before, or it waited in an excused stall.
         """
         reasons = [
             loss.reason
@@ -317,17 +316,19 @@ class Delivery:
         ]
         legal = [reason for reason in reasons if reason != UNCLEAN]
         if name in FROM_OFFSETS and not legal:
-            lost = [self._commits_lost(group, noted) for group in groups]
-            legal = lost if lost and all(lost) else []
+            kept = [self._commits_lost(group, noted) for group in groups]
+            if name == "unseen":
+                held = [self.stalled.excuse(group, key, noted.offset) for group in groups]
+                kept = [lost or stall for lost, stall in zip(kept, held, strict=True)]
+            legal = kept if all(kept) else []
+        other = ""
         if name == "lost-write" and not legal:
-            again = self._given_again.excuse(key, noted.record_id)
-            again = again or self.given_back.excuse(key, noted.record_id)
-            legal = [again] if again else []
-        if name == "unseen" and not legal:
-            stall = self.stalled.excuse(groups, key, noted.offset)
-            legal = [stall] if stall else []
+            other = self._given_again.excuse(key, noted.record_id)
+            other = other or self.given_back.excuse(key, noted.record_id)
+        elif name == "unseen" and not legal:
+            other = self.stalled.ended.excuse(groups, key, noted.offset)
         cause = reasons[0] if reasons else WEAK if noted.weak else ""
-        return legal[0] if legal else "", cause
+        return legal[0] if legal else other, cause
 
     def _explains(
         self, loss: Loss, name: str, key: PartitionKey, groups: Sequence[str], noted: _Noted

@@ -205,6 +205,19 @@ def test_a_stall_excuses_the_records_that_all_groups_could_not_read() -> None:
     assert excuse(of("unseen", "g", offset=20), {**manifest, "topics": {"id": "other"}}) == ""
 
 
+def test_each_group_that_did_not_get_a_record_may_have_a_reason_of_its_own() -> None:
+    reason = "group g is at 20 of 42 in orders-0 (last read by consumer-1)"
+    manifest = lossy(topic="offsets", offsets_partitions=[["h", "offsets", 1], ["i", "offsets", 0]])
+    manifest |= {"stall_excuse": "static-leader-returned", "reason": reason,
+                 "topics": {"id": "orders"}}  # fmt: skip
+    cases = {
+        of("unseen", "g", "i", offset=20): "static-leader-returned",
+        of("unseen", "i", "g", offset=20): LAST, of("unseen", "g", "h", offset=20): "",
+        of("unseen", "g", "i", offset=19): "",
+    }  # fmt: skip
+    assert {one: excuse(one, manifest) for one in cases} == cases
+
+
 def test_a_stall_excuses_the_transactions_that_it_leaves_open() -> None:
     reason = "broker-2 is down; orders-0 has an open transaction of producer id 0 from offset 3 on"
     manifest = {"stall_excuse": "lost-voters", "reason": reason, "topics": {"id": "orders"}}

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from kafkasim.model import facts
+from kafkasim.model.coordinator.hashing import partition_for
 from kafkasim.scenarios.judging.delivery import CAUSED, Delivery
 from kafkasim.scenarios.judging.source import UNCLEAN, Loss
 from tests.scenarios.fact_makers import (
@@ -345,13 +346,18 @@ def test_a_stall_excuses_the_records_that_the_group_could_not_read(
     assert [(a.name, a.offset, a.expected) for a in delivery.finish()] == [("unseen", 1, excuse)]
 
 
-def test_a_stall_excuses_a_record_only_if_it_kept_all_groups_from_it() -> None:
+@pytest.mark.parametrize("lost", [True, False])
+def test_a_stall_excuses_a_record_only_if_each_other_group_has_a_reason_too(lost: bool) -> None:
+    home = ("offsets-id", partition_for("audit", 50))
+    gone = {home: [Loss(0, 5, 3, 0, "last-replica-standing")]} if lost else {}
     trace = FakeTrace()
-    delivery = Delivery(trace, lambda _key: [])
+    delivery = Delivery(trace, lambda key: gone.get(key, []))
+    offsets = facts.TopicCreated(2, home[0], "__consumer_offsets", 50, 3, 1)
     other = facts.Positioned("audit", "a1", T, 0, 0, "earliest")
     trace.record(
         [
             *TOPIC,
+            ("controller-1", offsets),
             ACKED_BOTH,
             AT_ZERO,
             ("consumer-2", other),
@@ -360,4 +366,5 @@ def test_a_stall_excuses_a_record_only_if_it_kept_all_groups_from_it() -> None:
         ]
     )
     delivery.stalled.learn(STALL, "static-leader-returned")
-    assert [(a.name, a.expected) for a in delivery.finish()] == [("unseen", "")]
+    found = [(a.name, bool(a.expected)) for a in delivery.finish()]
+    assert found == [("unseen", lost)]

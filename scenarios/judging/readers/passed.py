@@ -107,12 +107,15 @@ class EndedGroups:
 
 
 class Stalled:
-    """What groups could not read: a stall that Kafka has as well had not ended, or they had."""
+    """What groups could not read: a stall that Kafka has as well had not ended, or they had.
+
+    A stall keeps back each group by itself: another one may have a reason of its own.
+    """
 
     def __init__(
         self, trace: FactSource, delivered: Mapping[tuple[str, PartitionKey], Mapping[int, int]]
     ) -> None:
-        self._ended = EndedGroups(trace, delivered)
+        self.ended = EndedGroups(trace, delivered)
         self._positions: Mapping[tuple[str, PartitionKey], int] = {}
         self._reason = ""
 
@@ -120,12 +123,10 @@ class Stalled:
         """Take where groups stood when the run ended, and the stall's excuse, "" for none."""
         self._positions, self._reason = positions, reason
 
-    def excuse(self, groups: Sequence[str], key: PartitionKey, offset: int) -> str:
-        """Return why nothing let any of ``groups`` come to an offset, or ""."""
-        far = 1 << 62  # a group that did not wait there
-        held = [self._positions.get((group, key), far) <= offset for group in groups]
-        stalled = self._reason if held and all(held) else ""
-        return stalled or self._ended.excuse(groups, key, offset)
+    def excuse(self, group: str, key: PartitionKey, offset: int) -> str:
+        """Return which stall did not let a group come to an offset, or ""."""
+        position = self._positions.get((group, key))
+        return self._reason if position is not None and position <= offset else ""
 
 
 class Reader:
