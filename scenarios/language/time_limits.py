@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from kafkasim.model.config import (
@@ -87,12 +88,13 @@ def reading_us(scenario: Scenario, unread: Mapping[str, int]) -> int:
     requests take. It returns max.poll.records, or less if a Fetch brings less: one batch at least,
     otherwise what max.partition.fetch.bytes and fetch.max.bytes hold. The records are counted as
     if they were the largest, and each of them a batch. With a consumer_byte_rate all groups wait
-    for it together, as one user's clients do.
+    for it together, as one user's clients do. A share group gets again what it releases.
     """
+    broker = BrokerConfig.from_properties(scenario.cluster.config)
     tables = [each for each in scenario.workload if each.kind != "producer"]
     size = max([_largest(each) for each in scenario.workload], default=0)
     batch_bytes = BATCH_OVERHEAD + RECORD_OVERHEAD + size
-    times = [_reads_us(each, unread.get(each.group, 0), batch_bytes) for each in tables]
+    times = [_reads_us(each, unread.get(each.group, 0), batch_bytes, broker) for each in tables]
     return max(times, default=0) + _throttled_reads_us(scenario, unread, batch_bytes)
 
 
@@ -107,16 +109,34 @@ def _largest(table: ConsumerGroupTable | ProcessorTable | ProducerTable | ShareG
 
 
 def _reads_us(
-    table: ConsumerGroupTable | ProcessorTable | ShareGroupTable, unread: int, batch_bytes: int
+    table: ConsumerGroupTable | ProcessorTable | ShareGroupTable,
+    unread: int,
+    batch_bytes: int,
+    broker: BrokerConfig,
 ) -> int:
-    """Return how long one member may take to read ``unread`` records, a batch each."""
-    most = 1
+    """Return how long one member may take to read ``unread`` records, a batch each.
+
+    The next poll of a share consumer waits until what it has acknowledged is written. The share
+    coordinator gathers writes for share.coordinator.append.linger.ms.
+    """
+    most, round_us = 1, ROUND_US
+    if table.kind == "share-group":
+        unread *= _deliveries(table, broker)
+        round_us += broker.share_coordinator_append_linger_ms * 1000
     if table.kind != "consumer-group" or table.protocol == "coordinator":
         config = ConsumerConfig.from_properties(table.config)
         fetched = min(config.max_partition_fetch_bytes, config.fetch_max_bytes) // batch_bytes
         most = max(1, min(config.max_poll_records, fetched))
     polls = -(-unread // most)
-    return polls * ROUND_US + unread * table.processing.high
+    return polls * round_us + unread * table.processing.high
+
+
+def _deliveries(table: ShareGroupTable, broker: BrokerConfig) -> int:
+    """Return how often a record comes that the application may release: twice the mean at most."""
+    most, kept = broker.group_share_delivery_count_limit, 1 - table.release_share
+    if not table.release_share:
+        return 1
+    return min(most, math.ceil(2 / kept)) if kept > 0 else most
 
 
 def _least_rate(scenario: Scenario, key: str) -> float:

@@ -59,6 +59,29 @@ def test_what_a_poll_returns_says_how_many_polls_it_takes(
     assert reading_us(scenario, {"group": 12}) == polls * ROUND_US + processing_us
 
 
+@pytest.mark.parametrize(
+    ("share", "linger_ms", "deliveries"),
+    [(0.0, 5, 1), (0.0, 439, 1), (0.5, 439, 4), (0.1, 5, 3), (0.9, 5, 6), (1.0, 5, 6)],
+)
+def test_a_share_group_waits_for_its_coordinator_and_gets_again_what_it_releases(
+    share: float, linger_ms: int, deliveries: int
+) -> None:
+    data = _slow_group({}, {})
+    group = {"kind": "share-group", "group": "workers", "count": 1, "processing": ["1ms", "100ms"]}
+    group |= {"acknowledge": "explicit", "release-share": share, "config": {"max.poll.records": 1}}
+    data["workload"].append(group)
+    cluster = data.setdefault("cluster", {})
+    cluster |= {"kafka-version": "4.1", "features": {"share.version": 1}}
+    cluster.setdefault("config", {}).update(
+        {
+            "group.share.delivery.count.limit": 6,
+            "share.coordinator.append.linger.ms": linger_ms,
+        }
+    )
+    poll_us = ROUND_US + linger_ms * 1000 + 100_000
+    assert reading_us(parse(data, "a test"), {"workers": 12}) == 12 * deliveries * poll_us
+
+
 def test_a_group_that_has_read_everything_gets_no_more_time() -> None:
     scenario = parse(_slow_group({}, {}), "a test")
     assert reading_us(scenario, {}) == reading_us(scenario, {"other": 12}) == 0
