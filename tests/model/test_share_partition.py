@@ -11,7 +11,7 @@ from kafkasim.model.records import Record, RecordBatch, assigned, batch_of
 from kafkasim.model.replication.share.partition.states import RecordState
 from kafkasim.model.replication.share.rules import ShareRules
 from tests.model.test_share_partition_codes import Starting
-from tests.stateful.test_share_partition_stateful import TP, Shares
+from tests.stateful.test_share_partition_stateful import LIMIT, LOCK_MS, TP, Shares
 
 
 class Before(ShareRules):
@@ -55,6 +55,27 @@ def test_a_gap_below_the_log_start_is_fetched_for_ever_by_each_leader() -> None:
     assert (shares.share.cache.start_offset, shares.share.cache.next_fetch_offset()) == (4, 0)
     shares.forget_batches(1)  # all that was persisted
     assert (shares.share.cache.start_offset, shares.share.cache.next_fetch_offset()) == (6, 6)
+
+
+def test_what_has_expired_for_the_last_time_is_answered_as_accepted_before_it_is_written() -> None:
+    """The start offset moves behind it with the write of another record (acknowledge)."""
+    shares = Shares()
+    for _ in range(LIMIT - 1):
+        shares.fetch("a", 100, 10, 2)
+        shares.wait(LOCK_MS)
+        while shares.persister.waiting:
+            shares.persister_answers(ok=True)
+    shares.fetch("a", 100, 10, 2)
+    shares.acknowledge_range("a", 0, 3, ACCEPT)
+    shares.wait(LOCK_MS)
+    assert shares.share.cache.start_offset == 0
+    shares.persister_answers(ok=True)  # of the acceptance; those of expired locks are under way
+    assert shares.share.cache.start_offset == 6
+    assert shares.persister.waiting
+    shares.acknowledge_range("a", 4, 5, ACCEPT)
+    assert shares.answers[-1] is Errors.NONE
+    shares.another_leader_takes_over()
+    assert (shares.share.cache.start_offset, shares.share.cache.next_fetch_offset()) == (4, 4)
 
 
 def _acquired(starting: Starting, *ranges: tuple[int, int]) -> list[tuple[int, int]]:
