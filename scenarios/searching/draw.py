@@ -18,8 +18,8 @@ partitioners of users among them (choices/custom.py); and in some seeds an opera
 deletes what a group has committed (choices/offsets.py). Some scenarios are then put into another
 world (worlds/): the voters of the quorum change, brokers leave for good, lag and session times are
 up to ten times Kafka's, the topic's settings change, the release is the newest, transactional ids
-have few epochs left. At last an operator
-does in some seeds what is seldom done to a cluster: sets quotas, upgrades it, unregisters a broker
+have few epochs left, a segment holds a batch or a few. At last an operator does in some seeds what
+is seldom done to a cluster: sets quotas, upgrades it, unregisters a broker
 (choices/operators.py). Some clusters of 4.1 have a share group, too (choices/share_groups.py), and
 most of these groups meet trouble of their own (choices/sharing.py).
 

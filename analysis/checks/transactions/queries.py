@@ -247,7 +247,25 @@ _RESTS_ON = f"""
 """What each output rests on: where it was written, with the markers behind it; who decided on it;
 and, where the group was reset, its positions and commits (judging/transactions/outputs.py)."""
 
-_NOT_DEPOSED = """
+
+def _led_back(name: str, what: str, events: str, covers: str) -> str:
+    """Return a subquery ``name``: how often (``what``) a group was led back to an output's input.
+
+    ``events`` led it back, each in a partition to what ``covers`` says. Those count that came
+    between the first and the last row of the output.
+    """
+    return f"""{name} AS (
+        SELECT run, group, record_id, count(1) AS {what}
+        FROM (SELECT DISTINCT run, group, topic_id, partition, record_id, offset
+              FROM polled_records LEFT SEMI JOIN processors USING (run, group))
+        JOIN {events} USING (run, group, topic_id, partition)
+        JOIN (SELECT run, group, record_id, first_row, last_row FROM places)
+            USING (run, group, record_id)
+        WHERE {covers} AND first_row < {events}.seq AND {events}.seq < last_row
+        GROUP BY run, group, record_id)"""
+
+
+_NOT_DEPOSED = f"""
     failed AS (
         SELECT run, node, home, home_partition, since
         FROM (SELECT run, node, topic_id AS home, partition AS home_partition,
@@ -276,15 +294,7 @@ _NOT_DEPOSED = """
                    GROUP BY run, node) USING (run, node)
         WHERE what = 'told' AND epoch < known.epoch AND since < seq
           AND NOT exists(coalesce(starts, array()), start -> start > since AND start < seq)),
-    told AS (
-        SELECT run, group, record_id, count(1) AS answers
-        FROM (SELECT DISTINCT run, group, topic_id, partition, record_id, offset
-              FROM polled_records LEFT SEMI JOIN processors USING (run, group))
-        JOIN stale USING (run, group, topic_id, partition)
-        JOIN (SELECT run, group, record_id, first_row, last_row FROM places)
-            USING (run, group, record_id)
-        WHERE low <= offset AND offset < high AND first_row < stale.seq AND stale.seq < last_row
-        GROUP BY run, group, record_id)"""
+    {_led_back("told", "answers", "stale", "low <= offset AND offset < high")}"""
 """How often a coordinator whose log is in a failed directory, and which nobody has told that it is
 deposed, led a group back to an input between its outputs (judging/transactions/outputs.py)."""
 
@@ -305,15 +315,7 @@ _EXPIRED = f"""
                AND answers.t_us - since >= retention_us
                AND known.t_us <= coalesce(until, answers.t_us)
         WHERE what = 'gone' AND known.what = 'committed'),
-    forgotten AS (
-        SELECT run, group, record_id, count(1) AS expiries
-        FROM (SELECT DISTINCT run, group, topic_id, partition, record_id, offset
-              FROM polled_records LEFT SEMI JOIN processors USING (run, group))
-        JOIN expiries USING (run, group, topic_id, partition)
-        JOIN (SELECT run, group, record_id, first_row, last_row FROM places)
-            USING (run, group, record_id)
-        WHERE offset < high AND first_row < expiries.seq AND expiries.seq < last_row
-        GROUP BY run, group, record_id)"""
+    {_led_back("forgotten", "expiries", "expiries", "offset < high")}"""
 """How often a group was told that it has no offset, when its last commit above an input between its
 outputs may have expired (judging/transactions/known/expired_offsets.py)."""
 

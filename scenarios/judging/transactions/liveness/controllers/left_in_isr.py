@@ -23,6 +23,7 @@ from collections.abc import Mapping
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.invariants.traced import coordinator_partition, offsets_partition
 from kafkasim.scenarios.judging.source import FactSource, PartitionKey
+from kafkasim.scenarios.judging.transactions.liveness.controllers.last_changes import LastChanges
 from kafkasim.scenarios.judging.transactions.liveness.controllers.lost_voters import LostVoters
 from kafkasim.scenarios.judging.transactions.liveness.shares.homes import share_homes
 from kafkasim.scenarios.judging.transactions.liveness.shares.leaders import SHARES
@@ -41,11 +42,8 @@ class LeftInIsr:
     def __init__(self, trace: FactSource, ids: Mapping[str, str], voters: LostVoters) -> None:
         self._ids = ids
         self._voters = voters
-        self._topics: dict[str, facts.TopicCreated] = {}
-        self._changes: dict[PartitionKey, facts.PartitionChanged] = {}  # the last of each
+        self._changes = LastChanges(trace)
         self._owners: dict[int, str] = {}  # producer id -> transactional id
-        trace.subscribe(facts.TopicCreated, self._on_topic)
-        trace.subscribe(facts.PartitionChanged, self._on_partition)
         trace.subscribe(facts.TransactionState, self._on_transaction)
 
     def excuse(self, line: str) -> str:
@@ -58,35 +56,23 @@ class LeftInIsr:
         opened = _OPEN.match(line)
         owner = None
         if shares is not None:
-            return share_homes(shares[1], shares[4], int(shares[5]), self._topics)
+            return share_homes(shares[1], shares[4], int(shares[5]), self._changes.topics)
         if group is not None:
-            return (offsets_partition(group[1], self._topics),)
+            return (offsets_partition(group[1], self._changes.topics),)
         if client is not None:
             owner = self._ids.get(client[1])
         elif opened is not None:
             owner = self._owners.get(int(opened[1]))
         if owner is None:
             return ()
-        return (coordinator_partition("__transaction_state", owner, self._topics),)
+        return (coordinator_partition("__transaction_state", owner, self._changes.topics),)
 
     def _stuck(self, home: PartitionKey) -> str:
         """Return why a member of a partition's ISR is down for ever, or ""; a leader is one."""
-        change = self._changes.get(home)
+        change = self._changes.of(home)
         isr = () if change is None else change.isr
         told = [self._voters.excuse(f"broker-{broker} is down") for broker in isr]
         return next((why for why in told if why), "")
-
-    # Following.
-
-    def _on_topic(self, _seq: int, _t: int, _node: str, fact: facts.TopicCreated) -> None:
-        self._topics.setdefault(fact.topic_id, fact)
-
-    def _on_partition(self, _seq: int, _t: int, _n: str, fact: facts.PartitionChanged) -> None:
-        """Note a change; one that a new controller tells again is an old one."""
-        key = (fact.topic_id, fact.partition)
-        known = self._changes.get(key)
-        if known is None or fact.partition_epoch > known.partition_epoch:
-            self._changes[key] = fact
 
     def _on_transaction(self, _seq: int, _t: int, _n: str, fact: facts.TransactionState) -> None:
         self._owners[fact.producer_id] = fact.transactional_id

@@ -38,7 +38,8 @@ from collections.abc import Mapping
 
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.invariants.traced import offsets_partition
-from kafkasim.scenarios.judging.source import FactSource, PartitionKey
+from kafkasim.scenarios.judging.source import FactSource
+from kafkasim.scenarios.judging.transactions.liveness.controllers.last_changes import LastChanges
 from kafkasim.scenarios.judging.transactions.liveness.controllers.registrations import (
     Registrations,
 )
@@ -189,16 +190,14 @@ class OffsetsPartitions:
     """Follows whether the coordinators of groups can write."""
 
     def __init__(self, trace: FactSource) -> None:
-        self._topics: dict[str, facts.TopicCreated] = {}
-        self._changes: dict[PartitionKey, facts.PartitionChanged] = {}  # the last of each
+        self._changes = LastChanges(trace)
         self._minimum = 1 << 30  # the lowest min.insync.replicas that was set
         trace.subscribe(facts.TopicCreated, self._on_topic)
-        trace.subscribe(facts.PartitionChanged, self._on_partition)
         trace.subscribe(facts.ConfigChanged, self._on_config)
 
     def stuck(self, group: str) -> bool:
         """Return whether a group's partition has no leader, or one that may not append."""
-        change = self._changes.get(offsets_partition(group, self._topics))
+        change = self._changes.of(offsets_partition(group, self._changes.topics))
         if change is None:
             return False
         needed = min(self._minimum, len(change.replicas))
@@ -206,16 +205,7 @@ class OffsetsPartitions:
 
     def _on_topic(self, _seq: int, _t: int, _node: str, fact: facts.TopicCreated) -> None:
         if fact.topic == TOPIC:
-            self._topics[fact.topic_id] = fact
             self._minimum = min(self._minimum, fact.min_isr)
-
-    def _on_partition(self, _seq: int, _t: int, _n: str, fact: facts.PartitionChanged) -> None:
-        key = (fact.topic_id, fact.partition)
-        known = self._changes.get(key)
-        if fact.topic_id in self._topics and (
-            known is None or fact.partition_epoch > known.partition_epoch
-        ):
-            self._changes[key] = fact
 
     def _on_config(self, _seq: int, _t: int, _node: str, fact: facts.ConfigChanged) -> None:
         of_it = fact.resource.startswith("broker:") or fact.resource == f"topic:{TOPIC}"

@@ -49,13 +49,17 @@ class Registrations:
 
     def excuse(self, line: str) -> str:
         """Return why Kafka would miss for ever what a line of a stalled run tells of, or ""."""
-        short = _SHORT.match(line)
-        if short is not None:
-            isr, replicas = (each.split(", ") for each in short.groups())
-            absent = [int(each) for each in replicas if each not in isr]
-        else:
-            absent = [broker for broker in [self.down(line)] if broker is not None]
+        absent = self.absent(line)
         return LATE_SESSION if absent and all(map(self._was_refused, absent)) else ""
+
+    def absent(self, line: str) -> list[int]:
+        """Return the brokers that a line misses: those that an ISR lacks, or one that is down
+        because it gave up its registration."""
+        short, down = _SHORT.match(line), self.down(line)
+        if short is None:
+            return [] if down is None else [down]
+        isr, replicas = (each.split(", ") for each in short.groups())
+        return [int(each) for each in replicas if each not in isr]
 
     def down(self, line: str) -> int | None:
         """Return the broker of a line that calls one down, if it gave up its registration."""

@@ -23,7 +23,6 @@ from kafkasim.scenarios.judging.transactions.liveness.controllers.registrations 
 UNLISTED_LEADER = "unlisted-leader"
 
 _FENCED = re.compile(r"broker-(\d+) is not unfenced since it started$")
-_SHORT = re.compile(r"\S+: ISR \[(.*)\] of \[(.+)\]$")
 
 
 class UnlistedLeader:
@@ -50,19 +49,12 @@ class UnlistedLeader:
         """Return why Kafka would miss for ever what a line of a stalled run tells of, or ""."""
         if self._since == -1:
             return ""
-        fenced, short = _FENCED.match(line), _SHORT.match(line)
-        if fenced is not None:
-            absent = [int(fenced[1])]
-        elif short is not None:
-            isr, replicas = (each.split(", ") for each in short.groups())
-            absent = [int(each) for each in replicas if each not in isr]
-        else:
-            absent = [each for each in [self._registrations.down(line)] if each is not None]
+        fenced = _FENCED.match(line)
+        absent = self._registrations.absent(line) if fenced is None else [int(fenced[1])]
         return UNLISTED_LEADER if absent and all(map(self._finds_none, absent)) else ""
 
     def _finds_none(self, broker: int) -> bool:
-        """Return whether a broker was fenced, or could not register, while the leader had no
-        vote."""
+        """Return whether a broker is fenced, or gave up, since the leader has no vote."""
         if self._registrations.down(f"broker-{broker} is down") is not None:
             return self._since < self._registrations.had_to_register_by(broker)
         return self._fenced.get(broker, -1) >= self._since
