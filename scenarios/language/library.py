@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kafkasim.scenarios.language.checks.fault_tables import check_idle_faults
+from kafkasim.scenarios.language.checks.fault_tables import check_idle
 from kafkasim.scenarios.language.files.applications import resolve
 from kafkasim.scenarios.language.files.properties import merge
 from kafkasim.scenarios.language.spec import ScenarioError, override, parse, read_toml
@@ -103,7 +103,7 @@ def scenario(
     cut = any(setting.partition("=")[0].strip() == "duration" for setting in settings)
     if not cut and not parsed.name.startswith(DRAWN):  # a shorter run may leave faults out
         try:
-            check_idle_faults(parsed)
+            check_idle(parsed)
         except ValueError as error:
             raise ScenarioError(f"{place}: {error}") from None
     return parsed, variants

@@ -47,8 +47,7 @@ class Control:
         # What records carry for the audit: by record id the source and window, or an event.
         self.generated: dict[int, tuple[str, int]] = {}
         self.events: dict[int, Any] = {}
-        self.failures: dict[str, str] = {}  # node -> the last exception that was handled
-        self.caught: dict[str, str] = {}  # node -> the last error in a user's application
+        self.caught: dict[str, str] = {}  # node -> the last error that its application was given
         self.ended: dict[str, None] = {}  # nodes whose application raised: it ended its process
 
     def number_record(self, node: str) -> int:

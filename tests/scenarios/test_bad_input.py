@@ -256,6 +256,19 @@ def test_a_fault_that_never_strikes_is_refused(
     assert told.count("\n") == 1
 
 
+def test_an_operation_after_the_run_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "late.toml"
+    head = 'name = "late"\nclaim = "c"\nduration = "9s"\n'
+    path.write_text(f'{head}[[operations]]\nkind = "restart"\nnode = "broker-1"\nat = "2m"\n')
+    assert invoke(["run", str(path)]) == 2
+    assert capsys.readouterr().err == (
+        f"kafkasim: error: {path}: operations.0.at: 120s is not within the run; allowed: less than"
+        " duration, 9s, when faults and operations end\n"
+    )
+
+
 @pytest.mark.parametrize(
     ("text", "line"),
     [

@@ -62,8 +62,8 @@ def check_faults(scenario: Scenario, nodes: list[str]) -> None:
             _check_parameters(place, fault, scenario, nodes)
 
 
-def check_idle_faults(scenario: Scenario) -> None:
-    """Refuse a fault that never strikes: it begins too late, or parts a node from itself.
+def check_idle(scenario: Scenario) -> None:
+    """Refuse what never happens: a fault or an operation too late, or a node cut from itself.
 
     Draws of ``search`` have such faults, too: what chance gives is no mistake of a user.
 
@@ -73,6 +73,8 @@ def check_idle_faults(scenario: Scenario) -> None:
     for index, fault in enumerate(scenario.faults):
         _check_begin(f"faults.{index}", fault, scenario.duration)
         _check_sides(f"faults.{index}", fault)
+    for index, operation in enumerate(scenario.operations):
+        _check_begin(f"operations.{index}", operation, scenario.duration)
 
 
 def _check_times(place: str, fault: FaultTable) -> None:
@@ -86,11 +88,11 @@ def _check_times(place: str, fault: FaultTable) -> None:
         raise ValueError(f"{place}.count: needs every")
 
 
-def _check_begin(place: str, fault: FaultTable, duration: int) -> None:
-    if fault.at is not None and fault.at.low >= duration:
+def _check_begin(place: str, table: FaultTable | OperationTable, duration: int) -> None:
+    if table.at is not None and table.at.low >= duration:
         raise ValueError(
-            f"{place}.at: {duration_text(fault.at.low)} is not within the run; allowed: less than"
-            f" duration, {duration_text(duration)}, when all faults end"
+            f"{place}.at: {duration_text(table.at.low)} is not within the run; allowed: less than"
+            f" duration, {duration_text(duration)}, when faults and operations end"
         )
 
 

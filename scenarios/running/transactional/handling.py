@@ -69,7 +69,7 @@ class Transactions:
         Raises:
             Fenced: another producer has the transactional id, and the application exits then.
         """
-        self._control.failures[self._node] = str(error)
+        self._control.caught[self._node] = str(error)
         try:
             await self.end(False)
         except KafkaError as fatal:
@@ -79,7 +79,7 @@ class Transactions:
     async def _renew(self, error: KafkaError) -> None:
         if self._exits and isinstance(error, FENCED):
             raise Fenced(str(error))
-        self._control.failures[self._node] = str(error)
+        self._control.caught[self._node] = str(error)
         await self._port.call("producer.close")
         await self._port.call("producer.renew")
 

@@ -71,7 +71,7 @@ class _ProcessLoop:
                     busy[self._node] -= 1
         except Fenced as error:
             busy[self._node] = 0
-            self._control.failures[self._node] = str(error)
+            self._control.caught[self._node] = str(error)
 
     async def _exactly_once(self, records: dict[Any, Any]) -> None:
         """Process one poll's records in one transaction with their offsets (KIP-447)."""
@@ -106,7 +106,7 @@ class _ProcessLoop:
                 await ack
             await self._port.call("consumer.commit_sync", None)
         except KafkaError as error:
-            self._control.failures[self._node] = str(error)
+            self._control.caught[self._node] = str(error)
             await self._rewind(records)
 
     async def _at_most_once(self, records: dict[Any, Any]) -> None:
@@ -114,7 +114,7 @@ class _ProcessLoop:
         try:
             await self._port.call("consumer.commit_sync", None)
         except KafkaError as error:
-            self._control.failures[self._node] = str(error)
+            self._control.caught[self._node] = str(error)
             await self._rewind(records)
             return
         await self._process(records)
@@ -125,7 +125,7 @@ class _ProcessLoop:
             try:
                 await taken
             except KafkaError as error:
-                self._control.failures[self._node] = str(error)
+                self._control.caught[self._node] = str(error)
 
     def _on_answer(self, answer: asyncio.Future[Any]) -> None:
         """Count an output as answered; the application does not care what the answer was."""
@@ -153,11 +153,11 @@ class _ProcessLoop:
                 committed = await self._port.call("consumer.committed", tuple(records))
                 break
             except KafkaError as error:
-                self._control.failures[self._node] = str(error)
+                self._control.caught[self._node] = str(error)
         for tp, batch in records.items():
             offset = committed[tp]
             try:
                 at = batch[0][0] if offset is None else offset
                 await self._port.call("consumer.seek", tp, at)
             except KafkaError as error:  # another member has it by now
-                self._control.failures[self._node] = str(error)
+                self._control.caught[self._node] = str(error)

@@ -39,7 +39,7 @@ class TransactionalProducerApplication:
             await transactions.initialize()
             await self._send(port, transactions, begin)
         except Fenced as error:
-            control.failures[node] = str(error)
+            control.caught[node] = str(error)
         control.flushed[node] = True
 
     async def _send(self, port: ClientPort, transactions: Transactions, begin: float) -> None:

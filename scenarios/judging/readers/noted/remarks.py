@@ -8,8 +8,8 @@ A remark changes no verdict; it stands below it. There are three:
 - A user's application reads or writes a topic that the scenario has not. A Metadata request creates
   it where auto.create.topics.enable and allow.auto.create.topics let it, so that a misspelt name
   looks like a topic to which nobody writes, or from which nobody reads.
-- A run without progress: the last error that a client has raised in a user's application. One
-  that catches all errors goes on, and what it waits for never comes.
+- A run without progress: the last error that a client has raised in an application. One that
+  catches all errors goes on, and what it waits for never comes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Remarks:
         """Subscribe to the trace, after ``readers``.
 
         ``topics`` are the names of the scenario's, and ``caught`` is by host the last error that
-        was raised in a user's application.
+        was raised in its application.
         """
         self._readers = readers
         self._progress = progress
