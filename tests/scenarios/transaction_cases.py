@@ -392,6 +392,16 @@ def failed(
     return [("producer-1", facts.SendFailed(topic, 0, ids, error, may_be, 1000, 1))]
 
 
+def added(epoch: int = 0) -> Rows:
+    fact = facts.TransactionState(
+        TID, 7, epoch, "CompleteAbort", "Ongoing", ("orders-0",), 60000, 1, "add"
+    )
+    return [("broker-2", fact)]
+
+
+LATE = failed(100, 101)
+
+
 def given_back(
     late: Rows,
     *after: tuple[str, Any],
@@ -400,10 +410,16 @@ def given_back(
     ids: tuple[int, ...] = (102, 103),
     end: str = "aborted",
     epoch: int = 0,
+    behind: bool = False,
 ) -> Rows:
-    """A batch fails late, in an abort or commit; the next transaction's is taken for it."""
+    """A batch fails late, in an abort or commit; the next transaction's is taken for it.
+
+    ``behind``: the leader appends it after it has failed.
+    """
+    batch = appended(0, 100, 101)
+    first, then = ([], batch) if behind else (batch, [])
     return [
-        *TOPICS, *begun(), *sent(100, 101), *appended(0, 100, 101), *before, *ending(asked), *late,
+        *TOPICS, *begun(), *sent(100, 101), *first, *before, *ending(asked), *late, *then,
         *ending(False), *decided(False), *ended(end), *marker(2, False),
         *begun(1, epoch), *sent(*ids, number=1), *after, *ending(True, 1),
         *acked(0, *ids, epoch=epoch), *decided(), *ended("committed", 1), *marker(3, True, epoch),
@@ -432,12 +448,23 @@ def given_back_at_once(late: Rows, end: str = "fenced", failed_at: int = 0) -> R
     ]  # fmt: skip
 
 
+def given_back_and_late(late: Rows = LATE) -> Rows:
+    """A batch that fails late comes when the next transaction's has its sequence."""
+    return [
+        *TOPICS, *begun(), *sent(100, 101), *ending(True), *late, *ending(False), *decided(False),
+        *ended("aborted"), *begun(1), *sent(102, 103, number=1), *added(), *appended(0, 100, 101),
+        *ending(True, 1), *acked(0, 102, 103), *decided(), *ended("committed", 1),
+        *marker(2, True), *final((0, (100, 101), 7), (2, (), 7)),
+    ]  # fmt: skip
+
+
 LOST_TWO = {"lost-write": 2, "torn-transaction": 2}
-LATE = failed(100, 101)
 BACK: dict[str, tuple[Rows, dict[str, int]]] = {
     # story: rows, and what is not explained
     "given back during a commit": (given_back(LATE), {}),
     "given back during an abort": (given_back(LATE, asked=False), {}),
+    "given back before the leader appended it": (given_back(LATE, behind=True), {}),
+    "given back before it came in the next transaction": (given_back_and_late(), {}),
     "given back, and a loss beside it": (
         given_back(LATE, *sent(104, number=1), *appended(3, 104, sequence=2),
                    *acked(3, 104, sequence=2)),
@@ -459,6 +486,10 @@ BACK: dict[str, tuple[Rows, dict[str, int]]] = {
     "not given back: no broker had appended it": (
         given_back(failed(100, 101, may_be=False)), LOST_TWO),
     "not given back: another batch failed": (given_back(failed(98, 99)), LOST_TWO),
+    "not given back: another batch failed before it was appended": (
+        given_back(failed(98, 99), behind=True), LOST_TWO),
+    "not given back: another batch came in the next transaction": (
+        given_back_and_late(failed(98, 99)), {"lost-write": 2, "torn-transaction": 3}),
     "not given back: the batch had more records": (
         given_back(LATE, ids=(102,)), {"lost-write": 1, "torn-transaction": 1}),
     "not given back: a new epoch": (given_back(LATE, epoch=1), LOST_TWO),
@@ -510,13 +541,6 @@ LATE_ENDS: dict[str, tuple[Rows, dict[str, int]]] = {
         late_end(2, *polled(0, 100), then=101), {"aborted-read": 1}),
 }  # fmt: skip
 """Stories of a transaction that the coordinator ends before its producer asks for it."""
-
-
-def added(epoch: int = 0) -> Rows:
-    fact = facts.TransactionState(
-        TID, 7, epoch, "CompleteAbort", "Ongoing", ("orders-0",), 60000, 1, "add"
-    )
-    return [("broker-2", fact)]
 
 
 def late_batch(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 GIVEN_BACK_RECORDS = """
     -- Records of a transaction whose batch has the sequences that an aborted transaction's batch
-    -- gave back: that one is in the log, and failed late, while its transaction was ending. The
-    -- last batch of their sequence has as many records, and is of that aborted transaction; or it
-    -- is of the same transaction, which then does not commit.
+    -- gave back: that one is in the log, or came there later, and failed late, while its
+    -- transaction was ending. The last batch of their sequence has as many records, and is of that
+    -- aborted transaction; or it is of the same transaction, which then does not commit.
     -- (scenarios/judging/transactions/known/given_again.py:GivenBack; model/KAFKA.md, 4.4)
     SELECT DISTINCT run, topic_id, partition, begun, explode(record_ids) AS record_id
     FROM (SELECT run, topic_id, partition, now.begun AS begun, acked.seq AS acked_at,
@@ -25,7 +25,8 @@ GIVEN_BACK_RECORDS = """
           GROUP BY run, topic_id, partition, now.begun, acked.seq, acked.record_ids, producer_id,
                    producer_epoch, base_sequence)
     JOIN (SELECT run, topic_id, partition, producer_id, producer_epoch, began, ended, outcome,
-                 min(base_sequence) AS lowest, min(failed) AS failed
+                 min(IF(appended < ended, base_sequence, NULL)) AS lowest, min(failed) AS failed,
+                 max(IF(appended > ended, appended, NULL)) AS late
           FROM (SELECT run, node, begun AS began, ended, outcome, producer_id, producer_epoch
                 FROM transactions WHERE outcome != 'committed')
           JOIN (SELECT run, begun AS began, min(seq) AS ending FROM transaction_rows
@@ -35,11 +36,12 @@ GIVEN_BACK_RECORDS = """
           JOIN (SELECT run, topic_id, partition, producer_id, producer_epoch, record_ids,
                        base_sequence, seq AS appended FROM Appended)
               USING (run, topic_id, partition, producer_id, producer_epoch, record_ids)
-          WHERE ending < failed AND failed < ended AND began < appended AND appended < failed
+          WHERE ending < failed AND failed < ended AND began < appended
           GROUP BY run, topic_id, partition, producer_id, producer_epoch, began, ended, outcome)
         AS back
         USING (run, topic_id, partition, producer_id, producer_epoch)
-    WHERE lowest <= base_sequence AND began < held.seq AND held.seq < back.ended
+    WHERE (lowest <= base_sequence AND began < held.seq AND held.seq < back.ended
+           OR held.seq = back.late)
         AND held.count = size(record_ids)
         AND (back.outcome = 'aborted' AND back.ended < acked_at
              OR began = begun AND back.failed < acked_at AND held.ids != record_ids)"""

@@ -97,8 +97,9 @@ class _Open:
     begun: int  # the row in which it began, as the next one
     ended: int = -1  # −1: it has not
     ending: bool = False  # its commit or abort was asked for
+    outcome: str = ""
     failed: dict[PartitionKey, int] = field(default_factory=dict)
-    """The lowest first sequence of an appended batch that failed late, by partition"""
+    """By partition, the lowest first sequence of a batch that failed late and was appended"""
     taken: list[tuple[PartitionKey, int]] = field(default_factory=list)
     """Its records that were taken for such a batch of its own, by partition and record id"""
 
@@ -116,6 +117,9 @@ class GivenBack:
         back: the lowest of them, and the rows of its begin and end"""
         self._taken: dict[tuple[PartitionKey, int], list[int]] = {}
         """By partition and record id: the begins of the transactions whose batch was not stored"""
+        self._late: dict[tuple[PartitionKey, int, int, tuple[int, ...]], _Open] = {}
+        """By partition, producer id, epoch and records, the transaction of a batch that failed
+        late; its request may reach the leader afterwards"""
         trace.subscribe(facts.TransactionBegun, self._on_begun)
 
     def excuse(self, key: PartitionKey, record_id: int, begun: int | None = None) -> str:
@@ -141,8 +145,18 @@ class GivenBack:
         self._open[fact.producer_id] = _Open(node, fact.producer_epoch, seq)
 
     def _on_appended(self, seq: int, _t: int, _node: str, fact: facts.Appended) -> None:
-        if fact.record_ids and fact.producer_id in self._open:
-            self._appended[_batch(fact)] = (seq, fact.record_ids)
+        if not fact.record_ids or fact.producer_id not in self._open:
+            return
+        self._appended[_batch(fact)] = (seq, fact.record_ids)
+        key = (fact.topic_id, fact.partition)
+        of = self._late.get((key, fact.producer_id, fact.producer_epoch, fact.record_ids))
+        if of is None:
+            return
+        if of.ended < 0:
+            of.failed[key] = min(fact.base_sequence, of.failed.get(key, fact.base_sequence))
+        elif of.outcome == "aborted":  # it came later still, and is alone in having its sequences
+            producer = (key, fact.producer_id, fact.producer_epoch)
+            self._back.setdefault(producer, []).append((fact.base_sequence, seq - 1, seq + 1))
 
     def _on_failed(self, _seq: int, _t: int, node: str, fact: facts.SendFailed) -> None:
         """Note a sequence that was given back; a batch that expired keeps its own."""
@@ -155,12 +169,15 @@ class GivenBack:
         }
         if not late:
             return
+        at = (fact.topic_id, fact.partition)
+        for producer_id, of in late.items():
+            self._late[at, producer_id, of.producer_epoch, fact.record_ids] = of
         for (key, producer_id, epoch, sequence), (row, ids) in self._appended.items():
-            of = late.get(producer_id)
-            if of is None or (epoch, ids) != (of.producer_epoch, fact.record_ids):
+            now = late.get(producer_id)
+            if now is None or (epoch, ids) != (now.producer_epoch, fact.record_ids):
                 continue
-            if key == (fact.topic_id, fact.partition) and row > of.begun:
-                of.failed[key] = min(sequence, of.failed.get(key, sequence))
+            if key == at and row > now.begun:
+                now.failed[key] = min(sequence, now.failed.get(key, sequence))
 
     def _on_ending(self, _seq: int, _t: int, node: str, fact: facts.TransactionEnding) -> None:
         self._open[self._ids[node, fact.transactional_id]].ending = True
@@ -168,7 +185,7 @@ class GivenBack:
     def _on_ended(self, seq: int, _t: int, node: str, fact: facts.TransactionEnded) -> None:
         producer_id = self._ids[node, fact.transactional_id]
         ended = self._open[producer_id]
-        ended.ended = seq
+        ended.ended, ended.outcome = seq, fact.outcome
         for taken in ended.taken if fact.outcome == "committed" else ():
             self._taken[taken].remove(ended.begun)
         for key, lowest in ended.failed.items() if fact.outcome == "aborted" else ():
