@@ -315,8 +315,11 @@ def test_a_group_that_jumps_past_records_is_named_although_the_run_passes(write,
                 pass
     """
     assert cli.invoke(["run", CRASH, "--app", write(app)]) == 0
-    verdict, note, *_ = capsys.readouterr().out.splitlines()
+    verdict, begun, note, *_ = capsys.readouterr().out.splitlines()
     assert verdict.startswith("pass ")
+    assert begun.startswith(
+        "  note: at +1.110s group billing began to read orders-2 at its end, 11;"
+    )
     assert note.startswith("  note: reset-past-records: at +13.111s the position of group billing")
 
 

@@ -1,10 +1,13 @@
 """Remarks: what the user of a run should know of its groups, although it breaks no promise.
 
-A remark changes no verdict; it stands below it. There are three:
+A remark changes no verdict; it stands below it. There are four:
 
 - A group that was reading a topic had its position in a partition set to the end of the log, past
   records that it had not got (``reset-past-records``). That is what auto.offset.reset=latest asks
   for, or a seek to the end; all the same nobody reads these records.
+- A group's first position in a partition was the end of the log, and records had come since the
+  group had subscribed to the topic: with auto.offset.reset=latest it begins where the log ends
+  when its first rebalance is over.
 - A user's application reads or writes a topic that the scenario has not. A Metadata request creates
   it where auto.create.topics.enable and allow.auto.create.topics let it, so that a misspelt name
   looks like a topic to which nobody writes, or from which nobody reads.
@@ -44,13 +47,18 @@ class Remarks:
         self._caught = caught
         self._at: dict[tuple[str, PartitionKey], int] = {}  # the highest position that was set
         self._jumps: dict[str, list[tuple[int, PartitionKey, int, int]]] = {}  # by group
+        self._starts: dict[str, list[tuple[int, PartitionKey, int, int]]] = {}  # by group
         self._strange: dict[tuple[str, str], None] = {}  # (group, topic)
+        self._subscribed: dict[tuple[str, str], None] = {}  # (group, topic id)
+        self._before: dict[tuple[str, PartitionKey], int] = {}
+        """The high watermark in which a group found a partition when it subscribed to the topic"""
         trace.subscribe(facts.Positioned, self._on_positioned)
         trace.subscribe(facts.MemberRequest, self._on_request)
 
     def finish(self, missing: list[str], ready_us: int) -> list[str]:
         """Return the remarks; ``missing`` is what the run still lacked at its end."""
-        found = [self._jump(group, ready_us) for group in self._jumps]
+        found = [self._start(group, ready_us) for group in self._starts]
+        found += [self._jump(group, ready_us) for group in self._jumps]
         found += [line for place in self._strange if (line := self._unknown(*place))]
         found += self._written()
         if missing:
@@ -65,6 +73,15 @@ class Remarks:
         for node, text in self._caught.items():
             by_text.setdefault(text, []).append(node)
         return by_text
+
+    def _start(self, group: str, ready_us: int) -> str:
+        (t_us, key, read, offset), *others = self._starts[group]
+        more = f" ({len(others)} more such partitions)" if others else ""
+        return (
+            f"at {(t_us - ready_us) / 1e6:+.3f}s group {group} began to read"
+            f" {self._progress.name(key)} at its end, {offset}; when it subscribed, that was {read}"
+            f" (auto.offset.reset=latest){more}"
+        )
 
     def _jump(self, group: str, ready_us: int) -> str:
         (t_us, key, read, offset), *others = self._jumps[group]
@@ -101,16 +118,34 @@ class Remarks:
             return
         key = (fact.topic_id, fact.partition)
         place = (fact.group, key)
-        if fact.reason == "latest" and place in self._at:
-            read = max(self._at[place], self._readers.read(fact.group, key))
-            if read < fact.offset:
-                self._jumps.setdefault(fact.group, []).append((t_us, key, read, fact.offset))
+        if fact.reason == "latest":
+            self._on_latest(t_us, fact.group, key, fact.offset)
         self._at[place] = max(fact.offset, self._at.get(place, 0))
+
+    def _on_latest(self, t_us: int, group: str, key: PartitionKey, offset: int) -> None:
+        read = max(self._at.get((group, key), 0), self._readers.read(group, key))
+        before = self._before.get((group, key), 0)
+        lines = self._jumps
+        if (group, key) not in self._at:
+            if (group, key[0]) not in self._subscribed:
+                return  # it names the partition itself, or an expression
+            lines = self._starts if (group, key) in self._before else self._jumps
+        if max(read, before) < offset:
+            lines.setdefault(group, []).append((t_us, key, max(read, before), offset))
 
     def _on_request(self, _seq: int, _t: int, _node: str, fact: facts.MemberRequest) -> None:
         for topic in fact.topics:
             if topic not in self._topics and not topic.startswith(("/", "__")):
                 self._strange[(fact.group, topic)] = None
+            self._subscribe(fact.group, topic)
+
+    def _subscribe(self, group: str, topic: str) -> None:
+        ids = [key for key, fact in self._progress.topics.items() if fact.topic == topic]
+        new = [each for each in ids if (group, each) not in self._subscribed]
+        self._subscribed.update(dict.fromkeys((group, each) for each in new))
+        exposed = self._progress.exposed_of(new)
+        for key in [(each, p) for each in new for p in self._progress.partitions_of(topic)]:
+            self._before[group, key] = exposed.get(key, 0)
 
 
 def _and(nodes: list[str]) -> str:
