@@ -151,7 +151,7 @@ class ProducerApplication:
                     None, False, record.headers_size,
                 )  # fmt: skip
             except Exception as error:  # no metadata or no memory within max.block.ms
-                control.failures[node] = str(error)
+                control.caught[node] = str(error)
             pace.sent()
         await port.call("producer.flush")
         control.flushed[node] = True
@@ -308,4 +308,4 @@ class _PollLoop:
         try:
             await self.port.call("consumer.commit_sync", None)
         except Exception as error:  # CommitFailed after a rebalance: processed again elsewhere
-            self.control.failures[self.node] = str(error)
+            self.control.caught[self.node] = str(error)

@@ -105,7 +105,7 @@ class _Sender:
             try:
                 await self._port.call_acked("producer.send", *send)[1]
             except KafkaError as error:
-                of.control.failures[of.node] = str(error)
+                of.control.caught[of.node] = str(error)
                 return False
             return True
 
@@ -126,7 +126,7 @@ class _Sender:
                 await self._port.call_acked("producer.send", *send)[1]
                 return
             except KafkaError as error:
-                of.control.failures[of.node] = str(error)
+                of.control.caught[of.node] = str(error)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,7 +149,7 @@ class AuditingApplication:
             try:
                 await port.call("consumer.commit_sync", None)
             except KafkaError as error:
-                self.control.failures[self.node] = str(error)
+                self.control.caught[self.node] = str(error)
 
     def _count(self, port: ClientPort, tp: Any, batch: Any) -> None:
         group, control = self.table.group, self.control

@@ -107,7 +107,7 @@ class _StoreLoop:
             try:
                 await self._port.call("consumer.commit_sync", None)
             except KafkaError as error:
-                self._control.failures[self._node] = str(error)
+                self._control.caught[self._node] = str(error)
 
     async def _insert(self, tp: Any, batch: Any) -> None:
         insert = "INSERT OR IGNORE" if self._table.store == "unique-keys" else "INSERT"

@@ -66,7 +66,7 @@ class _ShareLoop:
             try:
                 _, records = await self._port.call("consumer.poll", 1000)
             except KafkaError as error:
-                self._control.failures[self._node] = str(error)
+                self._control.caught[self._node] = str(error)
                 if error.detail == self._membership:
                     raise
                 await asyncio.sleep(RETRY_S)
