@@ -102,7 +102,8 @@ class TransactionCoordinator:
     def on_elected(self, partition: int, leader_epoch: int, now: int) -> None:
         """Load a partition on lane ``transaction``. Callable on any lane.
 
-        A partition that is elected again under a higher epoch is loaded again.
+        A partition that is elected again under a higher epoch is loaded again. Appends of the old
+        epoch stay in purgatory: what the high watermark passes afterwards is NOT_COORDINATOR.
         """
         shard = self.owned.by_partition.get(partition)
         if shard is not None and shard.context.epoch < leader_epoch:
@@ -111,9 +112,11 @@ class TransactionCoordinator:
                 self._failed_loads[partition] = None
             if partition in self._failed_loads:
                 return
-            self._give_up(partition, leader_epoch, now)
+            self.owned.on_resigned(partition, leader_epoch, now)
         self.markers.remove_markers_for_txn_partition(partition)
         self.owned.on_elected(partition, leader_epoch, now)
+        if shard is not None:
+            self.manager.take_over(shard, self.owned.by_partition[partition])
 
     def on_resigned(self, partition: int, leader_epoch: int | None, now: int) -> None:
         """Give a partition up: a higher epoch, or for good (None). Callable on any lane."""
@@ -132,7 +135,7 @@ class TransactionCoordinator:
     def on_high_watermark(self, partition: int, offset: int, now: int) -> None:
         """Complete what the partition's high watermark has passed."""
         shard = self.owned.by_partition.get(partition)
-        if shard is not None and shard.context.is_active:
+        if shard is not None:
             self.manager.on_high_watermark(shard, offset, now)
 
     def _on_loaded(self, shard: TransactionShard, now: int) -> None:

@@ -238,6 +238,13 @@ class TransactionStateManager:
             shard.appends.popleft().done(NONE, now)
         self._arm(shard)
 
+    def take_over(self, old: TransactionShard, new: TransactionShard) -> None:
+        """Let the appends of an old epoch wait on, which this broker leads under a new one."""
+        if old is not new:
+            new.appends.extend(old.appends)
+            old.appends.clear()
+            self._arm(new)
+
     def fail_appends(self, shard: TransactionShard, error: Errors, now: int) -> None:
         """Fail all appends of a partition."""
         waiting = list(shard.appends)

@@ -523,3 +523,34 @@ def test_before_that_such_a_load_never_ended() -> None:
     assert bench.elect(5).init() == loading
     bench.resign(None)
     assert bench.init() == loading
+
+
+def test_an_append_of_an_old_epoch_waits_until_it_is_replicated_or_too_late(bench: Bench) -> None:
+    """Its DelayedProduce knows no epoch; TransactionStateManager.updateCacheCallback looks then."""
+    bench.init()
+    bench.replicates = False
+    assert bench.init() is None
+    first = bench.late
+    assert bench.elect(3).init() is None
+    second = bench.late
+    assert first == []
+    bench.replicate()
+    bench.settle()
+    assert first == [(Errors.NOT_COORDINATOR, *NOBODY)]
+    assert second == [(NONE, 1000, 2)]
+
+
+def test_an_append_of_an_old_epoch_that_is_too_late_leaves_the_new_state_alone(
+    bench: Bench,
+) -> None:
+    bench.init()
+    bench.replicates = False
+    assert bench.init(timeout_ms=5000) is None
+    first = bench.late
+    bench.elect(3)
+    bench.wait(4)
+    assert bench.init() is None
+    bench.wait(1)
+    assert first == [(Errors.COORDINATOR_NOT_AVAILABLE, *NOBODY)]
+    bench.replicate()
+    assert bench.late == [(NONE, 1000, 2)]
