@@ -200,6 +200,20 @@ def test_a_broker_is_unfenced_once_it_has_replayed_its_registration() -> None:  
     ]
 
 
+def test_an_amended_registration_is_replayed_before_the_broker_is_unfenced() -> None:
+    """It keeps its broker epoch; ClusterControlManager.registerBrokerRecordOffset does not."""
+    h = Harness().activate()
+    epoch = h.register(1)
+    seen = h.controller.image.offset
+    assert h.register(1) == epoch
+    behind = h.heartbeat(1, offset=seen)
+    ready = h.heartbeat(1, offset=seen + 1)
+    assert [behind, ready] == [
+        BrokerHeartbeatResponse(NONE, False, True, False),
+        BrokerHeartbeatResponse(NONE, True, False, False),
+    ]
+
+
 def test_a_heartbeat_of_another_epoch_is_stale() -> None:
     h = Harness().activate().up(1)
     unknown = h.ask(BrokerHeartbeatRequest(9, 1, 0, False, False))

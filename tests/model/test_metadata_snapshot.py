@@ -57,6 +57,15 @@ def test_a_snapshot_gives_the_image_back():
     assert fresh.contents() == image.contents()
 
 
+def test_registrations_of_a_snapshot_stand_at_its_end():
+    """QuorumController replays its records at SnapshotReader.lastContainedLogOffset."""
+    image = replayed(HISTORY)
+    fresh = MetadataImage()
+    load_snapshot(MetadataDelta(fresh), snapshot_of(image))
+    assert image.registration_offsets == {1: 1, 2: 2}
+    assert fresh.registration_offsets == {1: image.offset, 2: image.offset}
+
+
 def test_the_delta_of_a_snapshot_is_what_differs():
     later = replayed(
         [

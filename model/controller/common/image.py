@@ -52,7 +52,7 @@ class BrokerImage:
     """A broker's registration (BrokerRegistration)."""
 
     id: int
-    epoch: int  # the metadata offset of the registration record
+    epoch: int  # the metadata offset of the incarnation's first registration record
     incarnation_id: str
     address: str
     rack: str | None
@@ -140,6 +140,7 @@ class MetadataImage:
         "group_configs",
         "next_producer_id",
         "offset",
+        "registration_offsets",
         "topic_names",
         "topics",
     )
@@ -148,6 +149,10 @@ class MetadataImage:
         self.offset = -1
         self.epoch = -1
         self.brokers: dict[int, BrokerImage] = {}
+        # Where each broker's last RegisterBrokerRecord was replayed, by broker id; at the end of a
+        # snapshot for those in it (ClusterControlManager.registerBrokerRecordOffsets). An amended
+        # registration keeps its broker epoch, and its record has another offset.
+        self.registration_offsets: dict[int, int] = {}
         self.topics: dict[str, TopicImage] = {}  # by topic id
         self.topic_names: dict[str, str] = {}  # name to topic id
         self.configs: dict[str, dict[str, str]] = {}  # topic name to its own settings
@@ -210,6 +215,7 @@ class MetadataImage:
         twin.offset = self.offset
         twin.epoch = self.epoch
         twin.brokers = dict(self.brokers)
+        twin.registration_offsets = dict(self.registration_offsets)
         for topic_id, topic in self.topics.items():
             twin.topics[topic_id] = topic_twin = TopicImage(topic.name, topic_id)
             topic_twin.partitions = dict(topic.partitions)
@@ -246,6 +252,7 @@ class MetadataImage:
 
     def _register_broker(self, record: RegisterBrokerRecord, offset: int) -> None:
         epoch = offset if record.broker_epoch == OWN_OFFSET else record.broker_epoch
+        self.registration_offsets[record.broker_id] = offset
         self.brokers[record.broker_id] = BrokerImage(
             record.broker_id,
             epoch,
@@ -259,7 +266,7 @@ class MetadataImage:
         )
 
     def _unregister_broker(self, record: UnregisterBrokerRecord, offset: int) -> None:
-        del self.brokers[record.broker_id]
+        del self.brokers[record.broker_id], self.registration_offsets[record.broker_id]
 
     def _change_broker(self, record: BrokerRegistrationChangeRecord, offset: int) -> None:
         broker = self.brokers[record.broker_id]

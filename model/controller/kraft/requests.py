@@ -145,7 +145,7 @@ class Managers:
             return ControllerResult([], refusal)
         records, fenced, stop = self.replication.process_heartbeat(broker, request, heartbeats)
         offline = self.log_dirs.take_offline(broker, request.offline_log_dirs)
-        caught_up = request.current_metadata_offset >= broker.epoch
+        caught_up = request.current_metadata_offset >= image.registration_offsets[broker.id]
         response = BrokerHeartbeatResponse(Errors.NONE, caught_up, fenced, stop)
 
         def replayed() -> BrokerHeartbeatResponse:

@@ -182,15 +182,16 @@ class ControllerRules:
         return silent_us >= session_timeout_us
 
     def may_unfence(
-        self, broker: BrokerImage, want_fence: bool, metadata_offset: int, log_end_offset: int
+        self, want_fence: bool, metadata_offset: int, registration_offset: int, log_end_offset: int
     ) -> bool:
         """Return whether a fenced broker is unfenced: it asks for it and has replayed its
         registration.
 
-        ``metadata_offset`` is the last offset that the broker has replayed. The end of the log,
-        with which B44 compares, moves with every record (KAFKA-13959).
+        ``metadata_offset`` is the last offset that the broker has replayed, and
+        ``registration_offset`` that of its last RegisterBrokerRecord. The end of the log, with
+        which B44 compares, moves with every record (KAFKA-13959).
         """
-        return not want_fence and metadata_offset >= broker.epoch
+        return not want_fence and metadata_offset >= registration_offset
 
     def may_shut_down(self, leads: bool, shutdown_offset: int, lowest_active_offset: int) -> bool:
         """Return whether a broker in controlled shutdown may stop.

@@ -27,7 +27,7 @@ class UnfenceNeedsLogEnd(ControllerRules):
     """A broker is unfenced once it has read the whole metadata log."""
 
     def may_unfence(
-        self, broker: Any, want_fence: bool, metadata_offset: int, log_end_offset: int
+        self, want_fence: bool, metadata_offset: int, registration_offset: int, log_end_offset: int
     ) -> bool:
         return not want_fence and metadata_offset >= log_end_offset - 1
 

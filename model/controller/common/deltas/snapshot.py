@@ -119,6 +119,7 @@ def load_snapshot(delta: MetadataDelta, snapshot: Snapshot) -> int:
         fresh.offset = -1  # the records stand for one offset
         fresh.apply(record, 0, snapshot.epoch)
     fresh.offset = snapshot.end_offset - 1
+    fresh.registration_offsets = dict.fromkeys(fresh.brokers, fresh.offset)
     fresh.epoch = snapshot.epoch
     _compare(image, fresh, delta)
     for name in MetadataImage.__slots__:

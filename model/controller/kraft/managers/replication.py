@@ -158,8 +158,9 @@ class ReplicationControlManager:
         if broker.fenced:
             if request.want_shut_down:
                 return [], True, True
-            offset = request.current_metadata_offset
-            if self.rules.may_unfence(broker, request.want_fence, offset, self.image.offset + 1):
+            offset, image = request.current_metadata_offset, self.image
+            registered = image.registration_offsets[broker.id]
+            if self.rules.may_unfence(request.want_fence, offset, registered, image.offset + 1):
                 return self.unfence(broker.id), False, False
             return [], True, False
         if request.want_fence:
