@@ -389,7 +389,7 @@ def test_an_event_of_more_than_10000_records_is_several_batches() -> None:
     assert refused is Errors.POLICY_VIOLATION
 
 
-def test_balancing_elects_a_thousand_leaders_an_event_and_goes_on_at_once() -> None:
+def test_balancing_elects_a_thousand_leaders_an_event_and_goes_on_in_10_ms() -> None:
     h = six_brokers()
     topic = h.create("t", *([(1, 2)] * 1500))
     h.heartbeat(1, want_fence=True)
@@ -402,8 +402,28 @@ def test_balancing_elects_a_thousand_leaders_an_event_and_goes_on_at_once() -> N
         epoch = h.controller.image.brokers[2].epoch
         h.send(AlterPartitionRequest(2, epoch, (data,)))
     h.commit()
-    first = h.controller.active.managers.replication.balance_leaders()
-    assert len(first) == 1000
-    h.controller.active.append(first, h.now)
-    h.commit()
-    assert len(h.controller.active.managers.replication.balance_leaders()) == 500
+    h.controller.timers.cancel("stale-check")
+    h.advance(300 * SECOND)  # leader.imbalance.check.interval.seconds
+    assert _led_by(h, topic, 1) == 1000
+    h.advance(10_000)
+    assert _led_by(h, topic, 1) == 1500
+
+
+def test_the_unclean_scan_elects_a_thousand_leaders_an_event_and_goes_on_in_10_ms() -> None:
+    """ReplicationControlManager.maybeElectUncleanLeaders."""
+    h = six_brokers()
+    topic = h.create("t", *([(1, 2)] * 1500))
+    h.heartbeat(2, want_fence=True)
+    h.heartbeat(1, want_fence=True)
+    h.heartbeat(2)
+    h.controller.timers.cancel("stale-check")
+    h.controller.image.configs["t"] = {"unclean.leader.election.enable": "true"}
+    h.advance(300 * SECOND)  # unclean.leader.election.interval.ms
+    assert _led_by(h, topic, 2) == 1000
+    h.advance(10_000)
+    assert _led_by(h, topic, 2) == 1500
+
+
+def _led_by(h: Harness, topic: str, broker: int) -> int:
+    partitions = h.controller.image.topics[topic].partitions.values()
+    return [partition.leader for partition in partitions].count(broker)

@@ -12,6 +12,9 @@ its image, and answers the parked requests with NOT_CONTROLLER.
 
 A batch holds at most 10000 records. The records of an event that has more become several batches,
 each replayed and committed on its own (ControllerResult.of, which is not atomic).
+
+Left out: Kafka 3.9 counts the intervals of both elections from the change that made them due, 4.0
+from the activation.
 """
 
 from __future__ import annotations
@@ -31,6 +34,7 @@ from kafkasim.model.controller.common.records import (
 from kafkasim.model.controller.common.responses import not_controller
 from kafkasim.model.controller.kraft.committed import CommittedMetadata
 from kafkasim.model.controller.kraft.feature_levels import formatted
+from kafkasim.model.controller.kraft.managers.heartbeats import CHECK_AGAIN_US
 from kafkasim.model.controller.kraft.managers.replication import MAX_ELECTIONS
 from kafkasim.model.controller.kraft.ports import Raft
 from kafkasim.model.controller.kraft.requests import HANDLERS, Managers
@@ -196,16 +200,17 @@ class ActiveController:
         return self.config.unclean_leader_election_interval_ms * 1000
 
     def _on_balance(self, now: int) -> None:
-        """Elect preferred leaders; go on at once if there were more than one event may elect."""
+        """Elect preferred leaders; go on soon if there were more than one event may elect."""
         records = self.managers.replication.balance_leaders()
         self._append_some(records, now)
-        delay = 0 if len(records) == MAX_ELECTIONS else self._balance_interval_us()
+        delay = CHECK_AGAIN_US if len(records) == MAX_ELECTIONS else self._balance_interval_us()
         self.timers.arm("balance", now + delay, LANE, self._on_balance)
 
     def _on_unclean_scan(self, now: int) -> None:
-        self._append_some(self.managers.replication.elect_unclean(), now)
-        deadline = now + self._unclean_interval_us()
-        self.timers.arm("unclean-scan", deadline, LANE, self._on_unclean_scan)
+        records = self.managers.replication.elect_unclean()
+        self._append_some(records, now)
+        delay = CHECK_AGAIN_US if len(records) == MAX_ELECTIONS else self._unclean_interval_us()
+        self.timers.arm("unclean-scan", now + delay, LANE, self._on_unclean_scan)
 
     def _append_some(self, records: list[Any], now: int) -> None:
         if records:

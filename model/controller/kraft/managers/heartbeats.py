@@ -21,7 +21,7 @@ from kafkasim.model.controller.kraft.rules import ControllerRules
 NEVER = 2**63 - 1
 CHECKS_PER_SESSION = 8  # QuorumController.maybeFenceStaleBrokerPeriodNs
 MIN_CHECK_PERIOD_US = 1000
-CHECK_AGAIN_US = 10_000  # after a check that found a stale broker (PeriodicTaskControlManager)
+CHECK_AGAIN_US = 10_000  # after a task that is to run again (PeriodicTaskControlManager)
 
 
 class BrokerHeartbeatState:

@@ -48,7 +48,7 @@ from kafkasim.model.records import TopicPartition
 UNCLEAN = "unclean.leader.election.enable"
 MIN_ISR = "min.insync.replicas"
 PREFERRED_TYPE, UNCLEAN_TYPE = 0, 1
-MAX_ELECTIONS = 1000  # in one event of the balance task (MAX_ELECTIONS_PER_IMBALANCE)
+MAX_ELECTIONS = 1000  # in one event of a periodic task (MAX_ELECTIONS_PER_IMBALANCE)
 
 Partitions = Iterator[tuple[TopicImage, int, PartitionRegistration]]
 
@@ -317,10 +317,13 @@ class ReplicationControlManager:
         return records
 
     def elect_unclean(self) -> list[PartitionChangeRecord]:
-        """Return the unclean elections for leaderless partitions whose topics allow them (the task
-        of unclean.leader.election.interval.ms)."""
+        """Return the unclean elections for leaderless partitions whose topics allow them, at most
+        MAX_ELECTIONS (maybeElectUncleanLeaders, the task of unclean.leader.election.interval.ms).
+        """
         records: list[PartitionChangeRecord] = []
         for topic, number, partition in self.partitions():
+            if len(records) == MAX_ELECTIONS:
+                break
             if partition.leader == NO_LEADER:
                 builder = self.builder(topic, partition, self.image.is_active)
                 if builder.unclean_enabled:
