@@ -112,7 +112,8 @@ class ReplicaManager:
     def apply_delta(self, delta: MetadataDelta, now: int) -> None:
         """Bring the partitions to the state of ``delta.image``, which is already in effect.
 
-        What this broker no longer hosts stops, then leaders, then followers (applyDelta).
+        What this broker no longer hosts stops, then leaders, then followers (applyDelta). New logs
+        have their topic's new settings, the others their old ones until :meth:`apply_configs`.
         """
         image, roles = self._image, self.roles
         for topic_id, topic in delta.deleted_topics.items():
@@ -126,13 +127,16 @@ class ReplicaManager:
             else:
                 roles.stop(tp, topic_id, now)
         roles.checkpoint_deletions(now)
+        roles.become_leader_or_follower(states, now)
+        if self.logs.several:
+            self.directories.report(delta, now)
+
+    def apply_configs(self, delta: MetadataDelta) -> None:
+        """Take over the settings that a delta changes (DynamicConfigPublisher)."""
         if delta.changed_broker_configs:
             self.config_changed(None)
         for name in delta.changed_configs:
             self.config_changed(name)
-        roles.become_leader_or_follower(states, now)
-        if self.logs.several:
-            self.directories.report(delta, now)
 
     def config_changed(self, topic: str | None) -> None:
         """Take over the metadata's settings of a topic, or of this broker (None).

@@ -20,7 +20,7 @@ from kafkasim.model.channel import Failed
 from kafkasim.model.config import BrokerConfig
 from kafkasim.model.controller.common.image import PartitionRegistration, TopicImage
 from kafkasim.model.controller.common.records import NoOpRecord
-from kafkasim.model.effects import Post, Process, Request
+from kafkasim.model.effects import Post, Process, Request, Then
 from kafkasim.model.errors import Errors
 from kafkasim.model.facts import BrokerState
 from kafkasim.model.messages import (
@@ -73,6 +73,8 @@ def run_posts(out: list[Any], now: int) -> list[Any]:
         effect = out.pop(0)
         if type(effect) is Post:
             effect.handler(effect.message, now)
+        elif type(effect) is Then:
+            effect.handler(now)
         else:
             rest.append(effect)
     return rest
@@ -148,6 +150,10 @@ class Publisher:
 
     def __init__(self) -> None:
         self.published: list[tuple[bool, int]] = []
+        self.deltas: list[Any] = []
+
+    def take_roles(self, delta: Any, now: int) -> None:
+        self.deltas.append(delta)
 
     def publish(self, delta: Any, first: bool, now: int) -> None:
         self.published.append((first, now))
@@ -167,6 +173,21 @@ def test_the_first_publication_waits_for_the_controllers_word_and_for_the_known_
     loader.caught_up()
     run_posts(out, 3)
     assert (loader.published, publisher.published) == (True, [(True, 3)])
+
+
+def test_the_rest_of_a_delta_is_published_when_the_roles_have_taken_effect() -> None:
+    """The thread fsyncs the leader epochs in ReplicaManager.applyDelta, and goes on then."""
+    out: list[Any] = []
+    loader, publisher = MetadataLoader(out, incarnation(), CONFIG, 0), Publisher()
+    loader.install(publisher, None)
+    loader.on_commit((assigned(batch_of((Record(None, NoOpRecord(), 10, 0),)), 0, 1),), 1, 1)
+    run_posts(out, 1)
+    loader.caught_up()
+    post = out.pop()
+    post.handler(post.message, 2)
+    assert (len(publisher.deltas), publisher.published) == (1, [])
+    run_posts(out, 3)
+    assert (len(publisher.deltas), publisher.published) == (1, [(True, 3)])
 
 
 class Progress:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from kafkasim.model.controller.common.deltas.metadata_delta import MetadataDelta
@@ -28,7 +29,7 @@ from kafkasim.model.controller.common.deltas.snapshot import (
 )
 from kafkasim.model.controller.common.image import MetadataImage
 from kafkasim.model.controller.common.records import chain_digest
-from kafkasim.model.effects import Post
+from kafkasim.model.effects import Post, Then
 from kafkasim.model.facts import MetadataCommitted
 from kafkasim.model.records import RecordBatch
 
@@ -46,8 +47,12 @@ CreateSnapshot: TypeAlias = "Callable[[int, int, list[Any], int], None]"
 class Publisher(Protocol):
     """Brings the broker to the state of the image (MetadataPublisher)."""
 
+    def take_roles(self, delta: MetadataDelta, now: int) -> None:
+        """Let the partitions take their roles; their leader epochs may have to become durable."""
+        ...
+
     def publish(self, delta: MetadataDelta, first: bool, now: int) -> None:
-        """Act on what changed; the ``first`` delta holds all that there is."""
+        """Act on the rest of what changed; the ``first`` delta holds all that there is."""
         ...
 
 
@@ -141,6 +146,14 @@ class MetadataLoader:
         assert self._publisher is not None
         delta, self._delta = self._delta, MetadataDelta(self.image)
         first, self.published = not self.published, True
+        self._publisher.take_roles(delta, now)
+        self.out.append(Then(partial(self._go_on, delta, first)))
+
+    def _go_on(self, delta: MetadataDelta, first: bool, now: int) -> None:
+        """Publish the rest: this thread has fsynced the leader epochs of its new leaders."""
+        if self.incarnation.stopping:
+            return
+        assert self._publisher is not None
         self._publisher.publish(delta, first, now)
         self.offset = self._applied
         size, self._unpublished_bytes = self._unpublished_bytes, 0

@@ -1,8 +1,9 @@
 """BrokerMetadataPublisher: what a broker does about new metadata.
 
 The image is in effect already. First the partitions take their roles (ReplicaManager.applyDelta),
-then the coordinators learn which partitions of their topics they have won or lost.
-The first publication ends the broker's start.
+then the coordinators learn which partitions of their topics they have lost or won, then changed
+settings count, and at last the group coordinator has the new image. The first publication ends the
+broker's start.
 
 Left out: features other than those in the image.
 """
@@ -51,23 +52,32 @@ class BrokerMetadataPublisher:
         self.topics_deleted = topics_deleted
         self.first_published = first_published
 
-    def publish(self, delta: MetadataDelta, first: bool, now: int) -> None:
-        """Act on what changed since the last publication; the ``first`` one ends the start."""
+    def take_roles(self, delta: MetadataDelta, now: int) -> None:
+        """Let the partitions take the roles that have changed since the last publication."""
         self.replicas.apply_delta(delta, now)
-        self._tell_of_topics(delta)
-        self._resign_deleted(delta, first, now)
+
+    def publish(self, delta: MetadataDelta, first: bool, now: int) -> None:
+        """Act on the rest of what changed; the ``first`` publication ends the start."""
+        self._resign_deleted(delta, now)
         self._elect_coordinators(delta, now)
+        if not first:
+            self._tell_of_deleted(delta, now)
+        self.replicas.apply_configs(delta)
+        self._tell_of_topics(delta)
         if first:
             self.first_published(now)
 
-    def _resign_deleted(self, delta: MetadataDelta, first: bool, now: int) -> None:
+    def _resign_deleted(self, delta: MetadataDelta, now: int) -> None:
         for topic_id, topic in delta.deleted_topics.items():
             coordinator = self.coordinators.coordinator_of(topic.name)
             if coordinator is not None:
                 for number in topic.partitions:
                     coordinator.on_resigned(number, None, now)
             assert topic_id not in self.image.topics, topic
-        if delta.deleted_topics and not first:
+
+    def _tell_of_deleted(self, delta: MetadataDelta, now: int) -> None:
+        """Tell the coordinators of deleted partitions and topics (onPartitionsDeleted)."""
+        if delta.deleted_topics:
             gone = [
                 TopicPartition(topic.name, number)
                 for topic in delta.deleted_topics.values()
