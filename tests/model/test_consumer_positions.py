@@ -149,6 +149,24 @@ def test_a_newer_leader_validates_at_once_what_a_deposed_one_does_not_answer() -
     assert [m.partitions[0].current_leader_epoch for m in asked] == [1, 2]
 
 
+def test_a_position_is_validated_when_the_throttle_time_of_its_leader_is_over() -> None:
+    h, group = start(records=3)
+    fetch = h.cluster.handlers[FetchRequest]
+
+    def answer(node: str, m: FetchRequest) -> object:
+        found = fetch(node, m)
+        return None if found is None else replace(found, throttle_time_ms=900)
+
+    h.cluster.handlers[FetchRequest] = answer
+    polled(h)
+    h.cluster.leaders[T0], group.epoch = (0, 1), 1
+    h.process.clients["c"].metadata.request_update(h.now)  # type: ignore[union-attr]
+    polled(h, 800)
+    assert h.cluster.requests(OffsetsForLeaderEpochRequest) == []
+    polled(h, 200)
+    assert len(h.cluster.requests(OffsetsForLeaderEpochRequest)) == 1
+
+
 def test_a_topic_created_again_validates_a_position_of_a_higher_epoch() -> None:
     """The new topic's leader and epoch differ from the position's, which is all that counts."""
     h, group = start(records=3)

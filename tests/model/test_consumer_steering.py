@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -113,6 +114,38 @@ def test_offsets_for_times_of_a_partition_without_a_leader_time_out() -> None:
     h, _ = start(default_api_timeout_ms=3000)
     polled(h, 100)
     assert type(h.result("offsets_for_times", {T9: 0})).__name__ == "KafkaTimeoutError"
+
+
+def throttled(time_ms: int) -> tuple[Harness, int]:
+    """Return a consumer whose first fetch was answered with a throttle time, and its end."""
+    h, _ = start(records=5)
+    fetch = h.cluster.handlers[FetchRequest]
+
+    def answer(node: str, m: FetchRequest) -> Any:
+        h.cluster.handlers[FetchRequest] = fetch
+        return replace(fetch(node, m), throttle_time_ms=time_ms)
+
+    h.cluster.handlers[FetchRequest] = answer
+    polled(h)
+    return h, h.now + time_ms * 1000
+
+
+def test_a_reset_asks_for_an_offset_when_the_throttle_time_is_over() -> None:
+    """NetworkClient.isReady (KIP-219): until then the request stays unsent."""
+    h, until = throttled(2000)
+    asked = len(h.cluster.requests(ListOffsetsRequest))
+    h.result("seek_to_beginning", (T0,))
+    polled(h, 1900)
+    assert len(h.cluster.requests(ListOffsetsRequest)) == asked
+    assert offsets(polled(h)) == [0, 1, 2, 3, 4]
+    assert (len(h.cluster.requests(ListOffsetsRequest)), h.now > until) == (asked + 1, True)
+
+
+def test_offsets_for_times_wait_for_the_end_of_the_throttle_time() -> None:
+    h, until = throttled(2000)
+    timed(h, (NONE, 1234, 3))
+    assert h.result("offsets_for_times", {T0: 1200}) == {T0: (3, 1234)}
+    assert until < h.now < until + 10_000
 
 
 def test_wakeup_ends_the_poll_that_waits_or_the_next_one() -> None:

@@ -4,7 +4,8 @@ A partition in AWAIT_RESET asks its leader for the first or last offset (ListOff
 in AWAIT_VALIDATION asks its position's leader whether the log still holds what was consumed
 (OffsetsForLeaderEpoch, KIP-320). A response is used only if the partition still waits for it at the
 same position. Without a response the next request is sent after request.timeout.ms, or at once to a
-newer leader.
+newer leader. A node that has asked to wait (KIP-219) is sent none before: the request would stay
+unsent in Kafka's ConsumerNetworkClient, here it is made when its time has come.
 """
 
 from __future__ import annotations
@@ -97,9 +98,13 @@ class OffsetFetcher:
                 continue
             (resets if resetting else checks).setdefault(leader.leader, []).append(state)
         for node_id, states in resets.items():
-            self._list_offsets(node_id, states, now)
+            channel = self._channel(node_id)
+            if self._may_send(channel, now):
+                self._list_offsets(channel, states, now)
         for node_id, states in checks.items():
-            self._validate(node_id, states, now)
+            channel = self._channel(node_id)
+            if self._may_send(channel, now):
+                self._validate(channel, states, now)
 
     def on_metadata(self) -> None:
         """Have positions validated that metadata names another leader or leader epoch for.
@@ -121,8 +126,15 @@ class OffsetFetcher:
         assert address is not None, node_id
         return connections.channel(node_id, address)
 
-    def _list_offsets(self, node_id: int, states: list[TopicPartitionState], now: int) -> None:
-        channel = self._channel(node_id)
+    def _may_send(self, channel: Channel, now: int) -> bool:
+        """Return whether a node takes requests; poll again when it does (NetworkClient.isReady)."""
+        if channel.throttled_until <= now:
+            return True
+        channel.connect(now)
+        self._poll.wake_at(channel.throttled_until)
+        return False
+
+    def _list_offsets(self, channel: Channel, states: list[TopicPartitionState], now: int) -> None:
         parts = []
         for state in states:
             state.retry_at = now + channel.request_timeout_us
@@ -162,8 +174,7 @@ class OffsetFetcher:
             self.positioned(state, strategy)
         self._poll.wake(now)
 
-    def _validate(self, node_id: int, states: list[TopicPartitionState], now: int) -> None:
-        channel = self._channel(node_id)
+    def _validate(self, channel: Channel, states: list[TopicPartitionState], now: int) -> None:
         parts = []
         asked: Asked = {}
         for state in states:

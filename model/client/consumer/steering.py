@@ -8,6 +8,7 @@ the beginning or end is evaluated lazily, by the next poll().
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kafkasim.model.client.consumer.offset_fetcher import isolation_level
@@ -18,6 +19,7 @@ from kafkasim.model.messages import ListOffsetsPartition, ListOffsetsRequest, Li
 from kafkasim.model.records import TopicPartition
 
 if TYPE_CHECKING:
+    from kafkasim.model.channel import Channel
     from kafkasim.model.client.consumer.poll import Poll
     from kafkasim.model.client.consumer.subscription import SubscriptionState, TopicPartitionState
     from kafkasim.model.client.net.metadata import Metadata
@@ -111,9 +113,14 @@ class Steering:
     # For OffsetsForTimes.
 
     def list_offsets(
-        self, wanted: dict[TopicPartition, int], done: Callable[[Any, int], None], now: int
+        self,
+        call: int,
+        wanted: dict[TopicPartition, int],
+        done: Callable[[Any, int], None],
+        now: int,
     ) -> int:
-        """Ask the leaders of partitions; return how many were asked."""
+        """Ask the leaders of partitions, each as soon as it takes requests (KIP-219); return how
+        many are asked."""
         by_leader: dict[int, list[ListOffsetsPartition]] = {}
         for tp, timestamp in wanted.items():
             known = self._metadata.leaders.get(tp)
@@ -124,7 +131,13 @@ class Steering:
         for leader, parts in by_leader.items():
             address = self._metadata.brokers[leader]
             channel = self._metadata.connections.channel(leader, address)
-            channel.send(ListOffsetsRequest(-1, level, tuple(parts)), now, done)
+            request = ListOffsetsRequest(-1, level, tuple(parts))
+            if channel.throttled_until <= now:
+                channel.send(request, now, done)
+            else:
+                key = ("throttled", self._poll.name, call, leader)
+                send = partial(_send, channel, request, done)
+                self._process.timers.arm(key, channel.throttled_until, "main", send)
         return len(by_leader)
 
     def try_again(self, call: int, deadline: int, ask: Callable[[int], None], now: int) -> None:
@@ -163,7 +176,7 @@ class OffsetsForTimes:
     def ask(self, now: int) -> None:
         """Ask for what has no answer yet."""
         missing = {tp: at for tp, at in self._wanted.items() if tp not in self._found}
-        self._outstanding = self._steering.list_offsets(missing, self._on_response, now)
+        self._outstanding = self._steering.list_offsets(self._call, missing, self._on_response, now)
         if not self._outstanding:
             self._go_on(now)
 
@@ -182,3 +195,7 @@ class OffsetsForTimes:
             self._steering.reply(self._call, {tp: self._found[tp] for tp in self._wanted})
         else:
             self._steering.try_again(self._call, self._deadline, self.ask, now)
+
+
+def _send(channel: Channel, request: Any, done: Callable[[Any, int], None], now: int) -> None:
+    channel.send(request, now, done)
