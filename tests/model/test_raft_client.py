@@ -1,7 +1,10 @@
 """RaftClient in a small world: elections, replication, divergence, resignation."""
 
+from dataclasses import replace
+
 from kafkasim.model.effects import Close, Open
-from kafkasim.model.messages import BeginQuorumEpochRequest
+from kafkasim.model.errors import Errors
+from kafkasim.model.messages import BeginQuorumEpochRequest, VoteResponse
 from kafkasim.model.raft.context import LANE
 from kafkasim.model.raft.quorum.election_state import NONE
 from kafkasim.model.raft.quorum.states import LeaderChange
@@ -224,6 +227,28 @@ def test_a_candidate_that_backs_off_keeps_its_election_timeout_in_a_higher_epoch
     node.timers.arm((LANE, "election"), world.now + 1, LANE, raft.shutdown)
     raft.become_unattached(raft.epoch + 1, world.now)
     assert node.timers.deadline((LANE, "election")) == deadline
+
+
+def test_an_answer_to_a_request_of_an_earlier_role_is_ignored():
+    """RequestManager.isResponseExpected: a role begins with KafkaRaftClient.resetConnections."""
+
+    class Late(World):
+        held = None
+
+        def send(self, i, connection, kind, effect):
+            message = effect.message
+            if type(message) is VoteResponse and self.held is None:
+                later = replace(message, error=Errors.FENCED_LEADER_EPOCH, leader_epoch=9)
+                self.held = (i, connection, kind, replace(effect, message=later))
+            else:
+                super().send(i, connection, kind, effect)
+
+    world = Late()
+    leader = elected(world)
+    epoch = world.nodes[leader].raft.epoch
+    world.send(*world.held)
+    world.run(SECOND)
+    assert (world.leader(), world.nodes[leader].raft.epoch) == (leader, epoch)
 
 
 def test_an_attempt_to_connect_outlives_the_requests_that_wait_for_it():

@@ -292,7 +292,7 @@ class Elections:
                 message = BeginQuorumEpochRequest(
                     context.node_id, role.epoch, context.process.name, directory_id
                 )
-                peer.vote.send(message, now, self._on_begin_answer)
+                peer.vote.send(message, now, partial(self._on_begin_answer, role))
         deadline = now + context.fetch_timeout_us // 2
         context.timers.arm(BEGIN_TIMER, deadline, LANE, self.send_begin_quorum_epoch)
 
@@ -332,25 +332,30 @@ class Elections:
             key = (LANE, "retry", peer.id)
             self._context.timers.arm(key, now + backoff_us, LANE, partial(send, peer, role))
 
+    def _expected(self, role: Role) -> bool:
+        """Return whether the answer to a request of this role is still of use: the next role
+        forgets it (RequestManager.isResponseExpected, KafkaRaftClient.resetConnections)."""
+        return role is self._quorum.role and not self._quorum.halted
+
     def _on_vote_answer(
         self, peer: Peer, role: Prospective | Candidate, answer: Any, now: int
     ) -> None:
-        if self._quorum.halted:
+        if not self._expected(role):
             return
         if type(answer) is Failed:
             self._retry(peer, self._send_vote, role, now)
         elif not self.take_response(answer.error, answer.leader_id, answer.leader_epoch, now):
             lost = isinstance(role, Candidate) and role.backing_off
-            if role is self._quorum.role and not lost:
+            if not lost:
                 role.votes.record(peer.id, answer.vote_granted)
                 self._act_on_votes(role, now)
 
-    def _on_begin_answer(self, answer: Any, now: int) -> None:
-        if not self._quorum.halted and type(answer) is not Failed:
+    def _on_begin_answer(self, role: Leader, answer: Any, now: int) -> None:
+        if self._expected(role) and type(answer) is not Failed:
             self.take_response(answer.error, answer.leader_id, answer.leader_epoch, now)
 
     def _on_end_answer(self, peer: Peer, role: Resigned, answer: Any, now: int) -> None:
-        if self._quorum.halted:
+        if not self._expected(role):
             return
         if type(answer) is Failed:
             self._retry(peer, self._send_end, role, now)

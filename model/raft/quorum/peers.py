@@ -5,8 +5,12 @@ voter, or a leader that is in no set that this replica has yet. A request that e
 connection is open fails alone, and the attempt to connect goes on, up to ten seconds
 (InterBrokerSendThread.failExpiredRequests).
 
-In Kafka votes and fetches share one connection. Here they have two, so that a fault can cut one
-kind alone; when one of them opens, a long attempt to open the other begins anew.
+In Kafka votes and fetches share one connection, and a request to a node waits for the one before,
+whatever it is, unless the role has changed in between (RequestManager.isReady). Here there are two
+connections, so that a fault can cut one kind alone; when one of them opens, a long attempt to open
+the other begins anew. Left out: what waits for a request of the other kind. Within one role none
+does but ApiVersions, and the new voter that it goes to is told of no leader before. A new role also
+forgets the Fetch in flight, for whose answer an unattached replica waits here.
 """
 
 from __future__ import annotations
