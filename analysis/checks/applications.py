@@ -121,19 +121,73 @@ _DELETED = """
         ON in_run = run AND name = group AND deleted > listed AND deleted < failure
     GROUP BY run, failure"""
 
-_RESIZED = """
-    -- Since when some topic of a run has, or had, another number of partitions.
-    SELECT run, min(seq) AS at
-    FROM (SELECT run, seq
-          FROM (SELECT *, lag(partitions) OVER (PARTITION BY run, topic ORDER BY seq) AS before
-                FROM TopicCreated)
-          WHERE before != partitions
+_SIZES = """
+    -- The sizes that topics have had, and the one before.
+    SELECT run, topic, at, size, lag(size) OVER (PARTITION BY run, topic ORDER BY at) AS before
+    FROM (SELECT run, topic, min(seq) AS at, partitions AS size FROM TopicCreated
+          GROUP BY run, topic_id, topic, partitions
           UNION ALL
-          SELECT changed.run, changed.seq FROM PartitionChanged AS changed
+          SELECT changed.run, topic, min(changed.seq), changed.partition + 1
+          FROM PartitionChanged AS changed
           JOIN TopicCreated AS created
               ON created.run = changed.run AND created.topic_id = changed.topic_id
-                 AND created.seq < changed.seq AND changed.partition >= created.partitions)
-    GROUP BY run"""
+                 AND created.seq < changed.seq AND changed.partition >= created.partitions
+          GROUP BY changed.run, topic, changed.topic_id, changed.partition)"""
+
+_GIVEN = """
+    -- The partitions that groups have had, and which of these were share groups.
+    SELECT run, group, seq AS given, shared, regexp_extract(one, '^(.*)-[0-9]+$', 1) AS topic,
+           CAST(regexp_extract(one, '-([0-9]+)$', 1) AS BIGINT) AS number
+    FROM (SELECT run, group, seq, assignment, false AS shared FROM ConsumerAssigned
+          UNION ALL SELECT run, group, seq, assignment, false FROM GroupAssigned
+          UNION ALL SELECT run, group, seq, assignment, true FROM ShareGroupAssigned)
+    LATERAL VIEW explode(assignment) AS one"""
+
+_RESIZED = f"""
+    -- Failures of assignors that may lack partitions of a topic whose size has changed
+    -- (harm/truth/resized.py). A leader that has not been told its group may have any.
+    WITH sizes AS ({_SIZES}),
+    given AS ({_GIVEN}),
+    resized AS (
+        SELECT failures.run, failures.seq AS failure, node, exception, error, group, started,
+               topic, min(at) FILTER (WHERE before != size) AS since, min(size) AS fewest
+        FROM failures JOIN sizes ON sizes.run = failures.run AND at < failures.seq
+        WHERE exception = 'AssignorError' OR error = 'UNKNOWN_SERVER_ERROR'
+        GROUP BY failures.run, failures.seq, node, exception, error, group, started, topic
+        HAVING since IS NOT NULL),
+    own AS (
+        SELECT resized.run AS in_run, failure AS of_failure, collect_set(told.group) AS groups
+        FROM resized JOIN ConsumerAssigned AS told
+            ON told.run = resized.run AND told.node = resized.node
+               AND told.seq > started AND told.seq < failure
+        GROUP BY resized.run, failure),
+    subscribed AS (
+        SELECT run AS in_run, group AS of_group, seq AS asked, explode(topics) AS wanted
+        FROM MemberRequest
+        UNION ALL
+        SELECT run, group, given, topic FROM given WHERE NOT shared),
+    loads AS (
+        SELECT homes.run AS on_run, homes.group AS on_group, seq AS load
+        FROM homes JOIN CoordinatorLoaded AS loaded
+            ON loaded.run = homes.run AND loaded.partition = homes.partition
+        WHERE loaded)
+    SELECT resized.run AS of, failure
+    FROM resized LEFT JOIN own ON run = in_run AND failure = of_failure
+    JOIN given ON given.run = resized.run AND given.topic = resized.topic
+    WHERE exception = 'AssignorError' AND NOT shared AND given < failure AND number >= fewest
+          AND (groups IS NULL OR array_contains(groups, given.group))
+    UNION
+    SELECT resized.run, failure
+    FROM resized JOIN given
+        ON given.run = resized.run AND given.topic = resized.topic AND given.group = resized.group
+    WHERE error = 'UNKNOWN_SERVER_ERROR' AND shared AND given < failure
+    UNION
+    SELECT run, failure
+    FROM resized JOIN subscribed ON run = in_run AND group = of_group
+    JOIN loads ON run = on_run AND group = on_group
+    WHERE error = 'UNKNOWN_SERVER_ERROR' AND asked < failure AND since < load AND load < failure
+          AND (wanted = topic OR (wanted LIKE '/%/' AND topic RLIKE concat(
+              '^(', substring(wanted, 2, length(wanted) - 2), ')$')))"""
 
 FAILED = offending(
     # Eight errors are answers of Kafka although nobody has broken a promise
@@ -142,10 +196,8 @@ FAILED = offending(
     # commits, or sends its heartbeat, to a group that has been deleted meanwhile. A static member
     # is fenced by a coordinator that does not know the id that its predecessor gave it, by another
     # process that joins with its group.instance.id, and by its old id, if the new one could not be
-    # stored. A sticky assignor fails when members
-    # own partitions that the leader's metadata lacks, and one of the brokers when the coordinator's
-    # does. A classic consumer does not expect the answer to a SyncGroup that meets a coordinator
-    # which loads the group.
+    # stored. An assignor may fail where a topic's size has changed. A classic consumer does not
+    # expect the answer to a SyncGroup that meets a coordinator which loads the group.
     f"""
     WITH failures AS ({_FAILURES}),
     fenced AS (SELECT run, group FROM failures WHERE error = 'FENCED_INSTANCE_ID'),
@@ -172,9 +224,7 @@ FAILED = offending(
     LEFT ANTI JOIN ({_REPLACED}) ON run = of AND seq = failure
     LEFT ANTI JOIN ({_REVERTED}) ON run = of AND seq = failure
     LEFT ANTI JOIN ({_DELETED}) ON run = of AND seq = failure
-    LEFT ANTI JOIN (SELECT run AS of, at FROM ({_RESIZED}))
-        ON (exception = 'AssignorError' OR error = 'UNKNOWN_SERVER_ERROR') AND run = of
-           AND at < seq""",
+    LEFT ANTI JOIN ({_RESIZED}) ON run = of AND seq = failure""",
     "'application-failed'",
     "'%s: %s: %s in %s', node, exception, reason, task",
     # A consumer group (KIP-848) that its coordinator has lost ends its consumers.

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.harm.truth.given_ids import GivenIds
+from kafkasim.scenarios.judging.harm.truth.resized import ResizedTopics
 from kafkasim.scenarios.judging.source import FactSource
 
 NEW_MEMBER_SESSION_US = 300_000_000
@@ -336,10 +337,9 @@ class DeletedGroups:
 class Excuses:
     """Why an application may fail in a group though nobody has broken a promise.
 
-    A sticky assignor fails when members own partitions that the leader's metadata lacks, so once a
-    topic's size has changed; one of the brokers (KIP-848), when a new coordinator's metadata lack
-    them. A static member is fenced when a coordinator that has loaded the group does not know the
-    id that its predecessor gave it, which may be the same broker before it lost the partition or
+    An assignor may fail where a topic's size has changed (harm/truth/resized.py). A static member
+    is fenced when a coordinator that has loaded the group does not know the id that its predecessor
+    gave it, which may be the same broker before it lost the partition or
     crashed: in a rebalance that id is in memory only (GroupCoordinator
     .updateStaticMemberAndRebalance). The predecessor may also give it later, until it hears that it
     is deposed. A classic consumer does not expect what
@@ -358,9 +358,7 @@ class Excuses:
     def __init__(self, trace: FactSource) -> None:
         self._static = StaticJoins(trace)
         self._gone = DeletedGroups(trace)
-        self._resized = False
-        self._by_id: dict[str, int] = {}
-        self._by_name: dict[str, int] = {}
+        self._resized = ResizedTopics(trace)
         self._known: dict[str, dict[str, tuple[str, ...]]] = {}  # group -> broker -> its last ids
         self._loader: dict[str, str] = {}  # group -> the last broker that loaded it
         self._forgotten: dict[str, None] = {}  # groups of which a coordinator lacked some of them
@@ -373,8 +371,6 @@ class Excuses:
         trace.subscribe(facts.HostStarted, self._on_started)
         trace.subscribe(facts.ConsumerAssigned, self._on_assigned)
         trace.subscribe(facts.GroupConverted, self._on_converted)
-        trace.subscribe(facts.TopicCreated, self._on_topic)
-        trace.subscribe(facts.PartitionChanged, self._on_partition)
         self.in_zookeeper: dict[str, None] = {}  # groups of old consumers, whose offsets are there
         trace.subscribe(facts.GroupState, self._on_state)
         trace.subscribe(facts.PartitionOwner, self._on_owner)
@@ -394,9 +390,11 @@ class Excuses:
         if fact.reason.startswith(WAS_LOADED):
             return self._synced.get(fact.reason.removeprefix(WAS_LOADED), -1) >= since
         if fact.reason.startswith(NOT_CONVERTED):
-            unchosen = self._unchosen.get(fact.reason.removeprefix(NOT_CONVERTED), -1) >= since
-            return unchosen or self._resized
-        return fact.exception == "AssignorError" and self._resized
+            group = fact.reason.removeprefix(NOT_CONVERTED)
+            unchosen = self._unchosen.get(group, -1) >= since
+            return unchosen or self._resized.fails_coordinator(group)
+        failed = fact.exception == "AssignorError"
+        return failed and self._resized.fails_leader(tuple(self._belongs.get(node, ())))
 
     def _on_load_in_progress(self, _s: int, t: int, _n: str, fact: facts.LoadInProgress) -> None:
         if fact.request == "SyncGroup":
@@ -404,14 +402,6 @@ class Excuses:
 
     def _on_owner(self, _seq: int, _t: int, _node: str, fact: facts.PartitionOwner) -> None:
         self.in_zookeeper[fact.group] = None
-
-    def _on_topic(self, _seq: int, _t: int, _node: str, fact: facts.TopicCreated) -> None:
-        known = self._by_name.setdefault(fact.topic, fact.partitions)
-        self._by_id[fact.topic_id] = self._by_name[fact.topic] = fact.partitions
-        self._resized |= known != fact.partitions
-
-    def _on_partition(self, _seq: int, _t: int, _n: str, fact: facts.PartitionChanged) -> None:
-        self._resized |= fact.partition >= self._by_id.get(fact.topic_id, fact.partition + 1)
 
     def _on_started(self, _seq: int, t: int, node: str, _fact: facts.HostStarted) -> None:
         self._started[node] = t

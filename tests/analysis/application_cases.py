@@ -65,6 +65,29 @@ FENCED = failed("FENCED_INSTANCE_ID: group billing")
 NOT_CONVERTED = failed("UNKNOWN_SERVER_ERROR: group billing")
 LOADING = failed("COORDINATOR_LOAD_IN_PROGRESS: group billing")
 NO_PLAN = failed("IllegalStateException", "AssignorError")
+
+
+def owns(partition: str, group: str = "billing", host: str = "consumer-2") -> Row:
+    return host, facts.ConsumerAssigned(group, "m1", 1, (partition,))
+
+
+def shares(partition: str, group: str = "billing") -> Row:
+    return "broker-1", facts.ShareGroupAssigned(group, 1, "m1", (partition,))
+
+
+def reads(topic: str, group: str = "billing") -> Row:
+    """A member of a consumer group tells its subscription."""
+    request = facts.MemberRequest(
+        group, "m1", None, "ConsumerGroupHeartbeat", -1, (topic,), (), 0, 0
+    )
+    return "broker-1", request
+
+
+def takes_over(partition: int = 0) -> Row:
+    return "broker-2", facts.CoordinatorLoaded(partition, 1, True)
+
+
+GROUPS: Row = ("controller-1", facts.TopicCreated(1, "offsets-id", "__consumer_offsets", 1, 1, 1))
 LEAVES: Row = (
     "broker-1",
     facts.MemberRequest("billing", "i-2", None, "LeaveGroup", 1, (), (), 0, 0),
@@ -118,9 +141,20 @@ _ALLOWED: dict[str, list[Row]] = {
         STARTED, *FORMER, joins(), back("i-0", "i-1"), FENCED],
     "loading: a coordinator that loads the group was asked for the assignment": [
         STARTED, SECOND, loads("SyncGroup"), LOADING],
-    "no plan: a topic grew": [created(1), grown(1), NO_PLAN],
+    "no plan: a topic grew": [created(1), grown(1), owns("orders-1"), NO_PLAN],
     "no plan: a topic was created again with more partitions": [
-        created(1), created(2, "other-id"), NO_PLAN],
+        created(1), created(2, "other-id"), owns("orders-1"), NO_PLAN],
+    "no plan: a topic was created again with fewer partitions": [
+        created(2), owns("orders-1"), created(1, "other-id"), NO_PLAN],
+    "not assigned: a coordinator was loaded since a topic grew": [
+        GROUPS, created(1), reads("orders"), grown(1), takes_over(), NOT_CONVERTED],
+    "not assigned: the topic is one that an expression matches": [
+        GROUPS, created(1), reads("/ord.*/"), grown(1), takes_over(), NOT_CONVERTED],
+    "not assigned: the group has had the topic": [
+        GROUPS, created(1), owns("orders-0"), reads("payments"), grown(1), takes_over(),
+        NOT_CONVERTED],
+    "not assigned: a topic of the share group grew": [
+        created(1), shares("orders-0"), grown(1), NOT_CONVERTED],
 }  # fmt: skip
 _BAD: dict[str, list[Row]] = {
     "gone: refused when it joined": [STARTED, SECOND, JOINING, GONE],
@@ -206,9 +240,32 @@ _BAD: dict[str, list[Row]] = {
         loads("SyncGroup"), SECOND, STARTED, SECOND, LOADING],
     "loading: it was asked later, and of another group": [
         STARTED, SECOND, loads("SyncGroup", "other"), LOADING, loads("SyncGroup")],
-    "no plan: no topic has changed": [created(1), grown(0), NO_PLAN],
-    "no plan: a topic grew later": [created(1), NO_PLAN, grown(1)],
-    "another error, though a topic grew": [created(1), grown(1), failed("", "KafkaError")],
+    "no plan: no topic has changed": [created(1), grown(0), owns("orders-0"), NO_PLAN],
+    "no plan: a topic grew later": [created(1), owns("orders-1"), NO_PLAN, grown(1)],
+    "no plan: nobody owns what a topic grew by": [
+        created(1), grown(1), owns("orders-0"), NO_PLAN],
+    "no plan: a member of another group owns it": [
+        created(1), grown(1), owns("orders-0", host="consumer-1"), owns("orders-1", "other"),
+        NO_PLAN],
+    "no plan: another topic grew": [created(1), grown(1), owns("payments-1"), NO_PLAN],
+    "another error, though a topic grew": [
+        created(1), grown(1), owns("orders-1"), failed("", "KafkaError")],
+    "not assigned: the same coordinator goes on": [
+        GROUPS, created(1), takes_over(), reads("orders"), owns("orders-0"), grown(1),
+        NOT_CONVERTED],
+    "not assigned: a coordinator of other groups was loaded": [
+        GROUPS, created(1), reads("orders"), grown(1), takes_over(7), NOT_CONVERTED],
+    "not assigned: the coordinator was loaded later": [
+        GROUPS, created(1), reads("orders"), grown(1), NOT_CONVERTED, takes_over()],
+    "not assigned: a topic grew that the group does not read": [
+        GROUPS, created(1), reads("payments"), reads("orders", "other"), grown(1), takes_over(),
+        NOT_CONVERTED],
+    "not assigned: a topic grew that an expression does not match": [
+        GROUPS, created(1), reads("/orde/"), grown(1), takes_over(), NOT_CONVERTED],
+    "not assigned: a topic grew that the share group does not read": [
+        created(1), shares("payments-0"), shares("orders-0", "other"), grown(1), NOT_CONVERTED],
+    "not assigned: a topic of the share group grew later": [
+        created(1), shares("orders-0"), NOT_CONVERTED, grown(1)],
 }  # fmt: skip
 
 _AT_ZERO: Row = ("consumer-1", positioned(0))
