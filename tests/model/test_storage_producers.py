@@ -123,8 +123,18 @@ def test_expiry() -> None:
     log = make_log(producer_id_expiration_ms=100)
     log.append_as_leader(batch(0, pid=1, sequence=0, timestamp=0), 0, 0)
     log.append_as_leader(batch(1, pid=2, sequence=0, timestamp=50), 0, 50)
-    log.remove_expired_producers(100)
+    log.producers.remove_expired(100)
     assert list(log.producers.entries) == [2]
+
+
+def test_a_full_segment_is_rolled_before_the_producer_is_checked() -> None:
+    """UnifiedLog.append: maybeRoll comes before analyzeAndValidateProducerState."""
+    log = make_log(settings=config(segment_bytes=300))
+    for sequence in range(3):
+        send(log, sequence)
+    assert send(log, 2).duplicate
+    assert [segment.base_offset for segment in log.segments] == [0, 3]
+    assert log.producers.snapshots == [3]
 
 
 def test_truncation_rebuilds_the_state_from_snapshot_and_log() -> None:

@@ -236,6 +236,17 @@ def test_snapshots_go_with_their_segments() -> None:
     assert (log.log_start_offset, log.producers.snapshots) == (4, [4])
 
 
+def test_the_active_segment_stays_when_all_its_records_are_deleted() -> None:
+    """DeleteRecords up to the log end: only retention deletes a segment that none follows."""
+    log = make_log(settings=config(segment_bytes=200))
+    fill(log, 5)
+    log.update_high_watermark(5)
+    assert log.raise_log_start(5)
+    assert log.delete_old_segments(0) == 2
+    assert [segment.base_offset for segment in log.segments] == [4]
+    assert (log.log_start_offset, log.size) == (5, 100)
+
+
 def test_deletable_counts_whole_segments_below_the_bound() -> None:
     log = make_log(settings=config(segment_bytes=200))
     fill(log, 5)
@@ -243,6 +254,7 @@ def test_deletable_counts_whole_segments_below_the_bound() -> None:
     def count(bound: int, due: retention.Due | None = None) -> int:
         return retention.deletable(log.segments, log.log_end_offset, bound, due)
 
-    assert [count(bound) for bound in (1, 2, 3, 4, 5)] == [0, 1, 1, 2, 3]
+    assert [count(bound) for bound in (1, 2, 3, 4, 5)] == [0, 1, 1, 2, 2]
+    assert count(5, lambda segment: True) == 3
     assert count(5, retention.beyond_size(399)) == 1
     assert count(5, lambda segment: segment.base_offset != 2) == 1

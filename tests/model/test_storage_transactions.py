@@ -279,7 +279,7 @@ def test_open_transaction_never_expires() -> None:
     send(log, 1, 0)
     send(log, 2, 0)
     end(log, 2)
-    log.remove_expired_producers(100)
+    log.producers.remove_expired(100)
     assert transactions(log) == {1: (0, -1, 0)}
     log.close_clean()
     assert transactions(make_log(files, producer_id_expiration_ms=100, now_ms=500)) == {
@@ -298,7 +298,7 @@ def test_a_marker_that_is_cut_off_opens_its_transaction_again(
     send(log, 1, 0)
     end(log, 1, committed=False)
     log.update_high_watermark(2 if replicated else 1)
-    log.remove_expired_producers(100)
+    log.producers.remove_expired(100)
     assert transactions(log) == {}
     log.truncate_to(1, now_ms=100)
     assert transactions(log) == opened
@@ -324,5 +324,5 @@ def test_marker_keeps_the_epoch_of_its_coordinator_alive(
     log = make_log(rules=rules, producer_id_expiration_ms=100)
     log.append_as_leader(data(1, 0, timestamp=0), 0, 0)
     assert end(log, 1, coordinator_epoch=5, now=90) is NONE
-    log.remove_expired_producers(120)
+    log.producers.remove_expired(120)
     assert end(log, 1, coordinator_epoch=4, now=120) is error

@@ -114,7 +114,7 @@ def test_transaction_of_version_2_begins_with_sequence_0(log: UnifiedLog) -> Non
 def test_old_guards_expire() -> None:
     log = make_log(verifies_transactions=True, producer_id_expiration_ms=100)
     guard = ask(log, now=0)
-    log.remove_expired_producers(100)
+    log.producers.remove_expired(100)
     assert send(log, guard, 0) is UNVERIFIED
 
 

@@ -319,7 +319,7 @@ class LogManager:
         self._rearm("producer-expiration", period_ms, self._expire_producers, now)
         wall_ms = self.process.wall_ms(now)
         for partition in self._hosted():
-            partition.log.remove_expired_producers(wall_ms)
+            partition.log.producers.remove_expired(wall_ms)
 
     def _checkpoint(self, now: int) -> None:
         """Write recovery points and log starts."""

@@ -43,13 +43,14 @@ def deletable(
 ) -> int:
     """Return how many of the oldest segments are due and end at or below the offset ``bound``.
 
-    Without ``due`` the offset alone decides. An empty active segment is never counted.
+    Without ``due`` the offset alone decides, and the active segment is not counted
+    (deleteLogStartOffsetBreachedSegments); an empty one never is.
     """
     ends = [segment.base_offset for segment in segments[1:]] + [log_end_offset]
     count = 0
     for segment, end in zip(segments, ends, strict=True):
-        empty = segment is segments[-1] and not segment.size
-        if empty or end > bound or (due and not due(segment)):
+        stays = segment is segments[-1] and (due is None or not segment.size)
+        if stays or end > bound or (due and not due(segment)):
             break
         count += 1
     return count

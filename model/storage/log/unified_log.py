@@ -182,8 +182,6 @@ class UnifiedLog:
         size, client = batch.size, origin is AppendOrigin.CLIENT
         if origin is not AppendOrigin.RAFT_LEADER and size > self._max_message_bytes:
             return AppendResult(Errors.MESSAGE_TOO_LARGE, None, -1, -1)
-        if size > self._segment_bytes:
-            return AppendResult(Errors.RECORD_LIST_TOO_LARGE, None, -1, -1)
         if client:
             error = invalid(batch, self.compacted)
             if error is NONE and (
@@ -192,23 +190,22 @@ class UnifiedLog:
                 error = out_of_range(batch, now_ms, self.config)
             if error is not NONE:
                 return AppendResult(error, None, -1, -1)
-        if batch.producer_id >= 0:
-            entry = self.producers.entries.get(batch.producer_id)
-            rules = self.rules
-            if client and entry is not None:
-                known = rules.find_duplicate(entry, batch)
-                if known is not None:
-                    return AppendResult(NONE, None, known[2] - known[3], known[2], True)
-            if batch.transactional or (entry is not None and entry.txn_first_offset >= 0):
-                error = self.producers.check_transactional(batch, client, version, guard)
-            else:
-                error = (rules.check_sequence if client else rules.check_epoch)(entry, batch)
-            if error is not NONE:
-                return AppendResult(error, None, -1, -1)
+        if size > self._segment_bytes:
+            return AppendResult(Errors.RECORD_LIST_TOO_LARGE, None, -1, -1)
         if self._log_append_time:
             batch = stamped(batch, now_ms)
         base_offset = self.local.log_end_offset
         batch = assigned(batch, base_offset, leader_epoch)
+        self._make_room((batch,), size, now_ms)  # even if the producer is refused below
+        if batch.producer_id >= 0:
+            entry = self.producers.entries.get(batch.producer_id)
+            if client and entry is not None:
+                known = self.rules.find_duplicate(entry, batch)
+                if known is not None:
+                    return AppendResult(NONE, None, known[2] - known[3], known[2], True)
+            error = self.producers.check(batch, client, version, guard)
+            if error is not NONE:
+                return AppendResult(error, None, -1, -1)
         self._write((batch,), size, now_ms)
         return AppendResult(NONE, batch, base_offset, batch.last_offset)
 
@@ -249,6 +246,7 @@ class UnifiedLog:
             batches = batches[:accepted]
         if restart >= 0:
             self.truncate_fully_and_start_at(restart)
+        self._make_room(batches, size, now_ms)
         self._write(batches, size, now_ms)
         last = batches[-1]
         return AppendResult(NONE, last, batches[0].base_offset, last.last_offset)
@@ -259,8 +257,11 @@ class UnifiedLog:
         end = self.local.log_end_offset
         return end == self.log_start_offset and batch.base_offset < end <= batch.last_offset
 
-    def _write(self, batches: Sequence[RecordBatch], size: int, now_ms: int) -> None:
-        """Append valid batches: epochs, roll, records, log end, producers, index, flush."""
+    def _make_room(self, batches: Sequence[RecordBatch], size: int, now_ms: int) -> None:
+        """Note the epochs of valid batches, and roll a segment that has no room or time for them.
+
+        Source: UnifiedLog.append (assignEpochStartOffset, maybeRoll). ``size`` is in bytes.
+        """
         last = batches[-1]
         latest_epoch = self.epochs.latest_epoch
         if last.leader_epoch != latest_epoch or batches[0].leader_epoch != latest_epoch:
@@ -268,21 +269,24 @@ class UnifiedLog:
                 epoch = batch.leader_epoch
                 if self.rules.assigns_epoch_on_append(epoch, self.epochs.latest_epoch):
                     self.epochs.assign(epoch, batch.base_offset)
+        segment = self.local.segments[-1]
+        if segment.size and segment.should_roll(
+            last, size, self._segment_bytes, self._segment_ms, now_ms
+        ):
+            self.roll(batches[0].base_offset)
+
+    def _write(self, batches: Sequence[RecordBatch], size: int, now_ms: int) -> None:
+        """Append batches: records, log end, producers, indexes, flush."""
+        last = batches[-1]
         local, producers = self.local, self.producers
         early = [producers.update(batch) for batch in batches] if self._counts_early else None
         segment = local.segments[-1]
         position = segment.size
-        if position and segment.should_roll(
-            last, size, self._segment_bytes, self._segment_ms, now_ms
-        ):
-            segment = self.roll(batches[0].base_offset)
-            position = 0
         for batch in batches:
             local.append(batch, now_ms)
             completed = producers.update(batch) if early is None else early.pop(0)
             if completed is not None:
                 self.transactions.index(completed, segment.transactions)
-        producers.map_end_offset = last.last_offset + 1  # a roll has moved it back
         segment.index(last.last_offset, position, size)
         local.force_if_due()
 
@@ -434,10 +438,6 @@ class UnifiedLog:
             self._set_log_start(start, "retention")
             self.epochs.truncate_from_start(start)
         return count
-
-    def remove_expired_producers(self, now_ms: int) -> None:
-        """Forget the producers that were silent for producer.id.expiration.ms."""
-        self.producers.remove_expired(now_ms)
 
     def _disk_failed(self, error: DiskError) -> None:
         self.on_disk_error(error)

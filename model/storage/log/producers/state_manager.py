@@ -145,21 +145,22 @@ class ProducerStateManager:
         guard.update(sequence, epoch)
         return guard
 
-    def check_transactional(
+    def check(
         self,
         batch: RecordBatch,
         client: bool,
         transaction_version: int,
         guard: VerificationStateEntry | None,
     ) -> Errors:
-        """Return NONE if a batch of a producer with transactions may be appended, or the error.
+        """Return NONE if a producer's batch, or a marker, may be appended, or the error.
 
-        ``batch`` is a marker, a transactional batch, or comes from a producer with an open
-        transaction. ``guard`` is what ``start_verification`` returned. A coordinator's batches (not
-        ``client``) have no sequence numbers.
+        ``guard`` is what ``start_verification`` returned. A coordinator's batches (not ``client``)
+        have no sequence numbers.
         """
         rules = self._rules
         entry = self.entries.get(batch.producer_id)
+        if not batch.transactional and (entry is None or entry.txn_first_offset < 0):
+            return (rules.check_sequence if client else rules.check_epoch)(entry, batch)
         if batch.control:
             return rules.check_marker(entry, batch, transaction_version)
         known = self._verifications.get(batch.producer_id)
