@@ -255,6 +255,6 @@ def test_deletable_counts_whole_segments_below_the_bound() -> None:
         return retention.deletable(log.segments, log.log_end_offset, bound, due)
 
     assert [count(bound) for bound in (1, 2, 3, 4, 5)] == [0, 1, 1, 2, 2]
-    assert count(5, lambda segment: True) == 3
+    assert count(5, lambda _segment: True) == 3
     assert count(5, retention.beyond_size(399)) == 1
     assert count(5, lambda segment: segment.base_offset != 2) == 1
