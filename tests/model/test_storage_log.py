@@ -337,6 +337,8 @@ def test_offset_for_timestamp() -> None:
     ]
     assert found == [(10, 0), (30, 1), (40, 3), None]
     log.raise_log_start(2)
+    assert log.local.offset_for_timestamp(0, log.log_start_offset) is None
+    log.delete_old_segments(0)
     assert log.local.offset_for_timestamp(0, log.log_start_offset) == (20, 2)
 
 

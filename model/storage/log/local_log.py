@@ -124,11 +124,14 @@ class LocalLog:
 
     def offset_for_timestamp(self, timestamp_ms: int, start: int) -> tuple[int, int] | None:
         """Return (timestamp, offset) of the first record that is not older and at or above
-        ``start``; None without one."""
+        ``start``; None without one.
+
+        Only the first segment with a record as young is searched, although its own may all lie
+        below ``start`` (UnifiedLog.searchOffsetInLocalLog).
+        """
         for segment in self.segments:
-            found = segment.find_timestamp(timestamp_ms, start)
-            if found is not None:
-                return found
+            if segment.largest_timestamp_ms >= timestamp_ms:
+                return segment.find_timestamp(timestamp_ms, start)
         return None
 
     def aborted_transactions(self, offset: int, upper_bound: int) -> list[AbortedTxn]:
