@@ -151,6 +151,13 @@ class ClientRules:
         """
         return True
 
+    def stops_drain_at_held_back(self) -> bool:
+        """Return whether a batch that may not be sent holds up its node's other partitions.
+
+        Each node has a drain index, which stays at such a batch (KAFKA-13834).
+        """
+        return True
+
     def split_size(self, batch_size: int) -> int:
         """Return the limit in bytes of the parts of a batch that was too large.
 

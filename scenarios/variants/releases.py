@@ -205,6 +205,10 @@ class Client28(Client39):
         """Return False: a retry waits for retry.backoff.ms, however new the leader is."""
         return False
 
+    def stops_drain_at_held_back(self) -> bool:
+        """Return False: the one drain index of all nodes goes on behind such a batch."""
+        return False
+
     def knows_abortable(self) -> bool:
         """Return False: Produce 11 and TxnOffsetCommit 4 came with 3.8."""
         return False

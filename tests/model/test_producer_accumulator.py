@@ -41,6 +41,23 @@ class Fixture:
         return self.accumulator.queue("t", partition).batches.popleft()
 
 
+@pytest.mark.parametrize(("stops", "drained"), [(True, [0]), (False, [0, 2])])
+def test_a_batch_that_is_held_back_holds_up_its_nodes_other_partitions(
+    stops: bool, drained: list[int]
+) -> None:
+    """Only before KAFKA-13834 the drain went on behind it; each partition counts as ready."""
+    config = producer_config({"batch.size": 200, "linger.ms": 5})
+    accumulator = RecordAccumulator(config, lambda _: None, stops_at_held_back=stops)
+    for partition, size in ((0, 50), (1, 50), (2, 120)):
+        queue = accumulator.queue("t", partition)
+        assert accumulator.append(queue, None, -1, partition, size, 1, None, True, 0)
+    full = accumulator.queue("t", 2).batches[0]
+    full.full = True  # so that the node is ready, although the drain may not get there
+    pending = {queue.tp: queue for queue in accumulator.queues.values()}
+    found, _ = accumulator.ready(pending, lambda batch, _: batch.queue.tp.partition != 1, 0)
+    assert [queue.tp.partition for queue in found] == drained
+
+
 def test_records_share_a_batch_until_it_is_full() -> None:
     f = Fixture()
     for record_id in range(4):

@@ -35,8 +35,11 @@ class RecordAccumulator:
         config: ProducerConfig,
         on_release: Callable[[int], None],
         compressor: Compressor = STATED_RATIOS,
+        stops_at_held_back: bool = True,
     ) -> None:
+        """``stops_at_held_back``: see :meth:`ready`; ClientRules decides."""
         self._config = config
+        self._stops_at_held_back = stops_at_held_back
         codec = config.compression_type
         self._packing = None if codec == "none" else Packing(codec, compressor)
         self._batch_size = config.batch_size
@@ -171,10 +174,13 @@ class RecordAccumulator:
         Models RecordAccumulator.ready and .drain for one node. ``pending`` are the node's queues
         with batches. If one batch is ready, the first batches of the other queues go with it, up to
         max.request.size. The list is empty if no batch is ready; the time is then the end of the
-        first linger or retry backoff, NEVER if there is none. ``may_send`` may hold a batch back
-        (TransactionManager.may_send).
+        first linger or retry backoff, NEVER if there is none.
+
+        ``may_send`` may hold a batch back (TransactionManager.may_send). That ends the drain, and
+        the next one begins at that queue: the other partitions of the node wait, too
+        (drainBatchesForOneNode, KAFKA-13834).
         """
-        ready = self.skips_linger
+        ready, stopped = self.skips_linger, False
         wake = NEVER
         size = 0
         queues: list[PartitionQueue] = []
@@ -185,8 +191,6 @@ class RecordAccumulator:
             if batch.backoff_until > now:
                 wake = min(wake, batch.backoff_until)
                 continue
-            if may_send is not None and not may_send(batch, now):
-                continue
             if not ready:
                 if batch.full or batch.attempts or len(queue.batches) > 1:
                     ready = True
@@ -196,10 +200,15 @@ class RecordAccumulator:
                         ready = True
                     elif due < wake:
                         wake = due
+            if stopped:
+                continue
             if queues and size + batch.size > self._config.max_request_size:
-                break
-            queues.append(queue)
-            size += batch.size
+                stopped = True
+            elif may_send is not None and not may_send(batch, now):
+                stopped = self._stops_at_held_back
+            else:
+                queues.append(queue)
+                size += batch.size
         return (queues if ready else []), wake
 
     def split(self, batch: ProducerBatch, limit: int) -> list[ProducerBatch]:

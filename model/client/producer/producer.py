@@ -111,7 +111,9 @@ class KafkaProducer:
         self.config = config
         self.connections = Connections(process, name, config, bootstrap, "produce", rules)
         self.metadata = Metadata(self.connections, rules, auto_create=True)
-        self.accumulator = RecordAccumulator(config, self._on_release, compressor)
+        self.accumulator = RecordAccumulator(
+            config, self._on_release, compressor, rules.stops_drain_at_held_back()
+        )
         self.sender = sender = Sender(config, rules, self.metadata, self.accumulator)
         self.metadata.listeners.append(self._on_metadata)
         self._rules = rules
