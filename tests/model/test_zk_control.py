@@ -38,6 +38,7 @@ from kafkasim.model.messages.servers.control import (
     NO_EPOCH,
 )
 from kafkasim.model.records import TRANSACTION_STATE_TOPIC, Record, TopicPartition, batch_of
+from kafkasim.model.storage.checkpoints import write_topic_id
 from tests.model.zk_cluster import SECOND, TP, ZkCluster
 
 NONE = Errors.NONE
@@ -94,6 +95,25 @@ def test_only_a_higher_leader_epoch_changes_a_role(cluster: ZkCluster) -> None:
     assert again.error is NONE
     assert again.partitions == ((TP, Errors.STALE_CONTROLLER_EPOCH),)
     assert cluster.partition(3).leader_id == 2
+
+
+def test_a_log_of_another_topic_of_that_name_takes_no_role_before_it_is_deleted(
+    cluster: ZkCluster,
+) -> None:
+    """ReplicaManager.hasConsistentTopicId: the broker was away meanwhile."""
+    stale = TopicPartition("stale", 0)
+    broker = cluster.broker(3)
+    (directory,) = broker.replicas.logs.online
+    write_topic_id(directory.files, directory.log_path(stale), "old", stale)
+    directory.on_disk[stale] = "old"
+    taken = ControlPartition(stale, "new", 9, 1, 5, (1, 3), 7, (1, 3))
+    request = LeaderAndIsrRequest(2, 9, broker.broker_epoch, (taken,), ())
+    refused = cluster.ask("broker-3", request)
+    assert refused.partitions == ((stale, Errors.INCONSISTENT_TOPIC_ID),)
+    stop = (StopReplicaPartition(stale, NO_EPOCH, True),)
+    cluster.ask("broker-3", StopReplicaRequest(2, 9, broker.broker_epoch, stop))
+    assert cluster.ask("broker-3", request).partitions == ((stale, NONE),)
+    assert broker.replicas.partitions[stale].topic_id == "new"
 
 
 @pytest.mark.parametrize("leader", [-1, 9])

@@ -203,7 +203,7 @@ class ControlRequests:
             current = -1 if partition is None else partition.leader_epoch
             if partition is not None and partition.offline:
                 results[tp] = Errors.KAFKA_STORAGE_ERROR
-            elif partition is not None and partition.topic_id != state.topic_id:
+            elif self._known_topic_id(tp) not in (None, state.topic_id):
                 results[tp] = Errors.INCONSISTENT_TOPIC_ID
             elif not self.rules.accepts_leader_epoch(state, current):
                 results[tp] = Errors.STALE_CONTROLLER_EPOCH
@@ -223,6 +223,18 @@ class ControlRequests:
         for state in taken:
             self.epochs.of_partition[state.tp] = state.controller_epoch
         return results, self._role_changes(taken, failed, led)
+
+    def _known_topic_id(self, tp: TopicPartition) -> str | None:
+        """Return the topic id of the partition, or of a log that has no role yet; None: no log.
+
+        (Partition.topicId, which reads partition.metadata; Kafka 2.8 makes such a log the
+        partition's all the same, and refuses the next request for it.)
+        """
+        partition = self.replicas.partitions.get(tp)
+        if partition is not None:
+            return partition.topic_id
+        online = self.replicas.logs.online
+        return next((each.on_disk[tp] for each in online if tp in each.on_disk), None)
 
     def _leaderless(self, accepted: list[ControlPartition]) -> dict[TopicPartition, None]:
         """Return the partitions that the last UpdateMetadata knows no live leader of.
