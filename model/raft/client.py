@@ -12,6 +12,11 @@ called from another lane.
 Durability: the election state is durable before anything that depends on it is sent, and a voter's
 log before its next Fetch. The leader counts its own log once it is flushed. A disk error or a
 broken protocol halts the process, as Kafka's fault handler does.
+
+Left out: a controller that has voted for itself, was removed from the voters in that epoch, and is
+started again in it, follows as an observer. In Kafka it does not start: the constructor of
+CandidateState throws (equal in 3.9 and 4.0 to 4.2). Nothing but an operator ends that, so there is
+no later behaviour to play.
 """
 
 from __future__ import annotations

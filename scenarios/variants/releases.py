@@ -3,6 +3,11 @@
 The model's own defaults and rules are those of 4.0 (KAFKA.md, 0.1). A table names only what
 another release has instead. Rules of a release are subclasses, as variants are; a variant of the
 same rule takes precedence over the release.
+
+Left out: leaders of 2.8 verify transactions as 4.0's do, though KIP-890 came with 3.6. Without that
+a late batch may open a transaction that nobody ends in any 2.8 cluster, and no verdict could tell
+it from a bug of the model. It is B46, and transaction.partition.verification.enable = false brings
+it back in every release.
 """
 
 from __future__ import annotations
