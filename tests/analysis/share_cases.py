@@ -15,6 +15,7 @@ STATE_TOPIC = ("controller-1",
                facts.TopicCreated(2, "share-states", "__share_group_state", 1, 3, 2))  # fmt: skip
 GROUP_TOPIC = ("controller-1",
                facts.TopicCreated(3, "offsets-id", "__consumer_offsets", 1, 3, 1))  # fmt: skip
+NAMED = ("controller-1", facts.TopicCreated(1, T, "orders", 2, 3, 1))
 LOCK_US = 30_000_000
 
 
@@ -52,6 +53,16 @@ def told(
 ) -> tuple[str, facts.ShareAcknowledged]:
     """A member hears what became of its acknowledgements."""
     return ("consumer-1", facts.ShareAcknowledged("g", "m1", T, 0, offsets, types, error))
+
+
+def coordinates(broker: int = 3) -> tuple[str, facts.CoordinatorLoaded]:
+    """A broker has loaded the partition of __consumer_offsets that has the group."""
+    return (f"broker-{broker}", facts.CoordinatorLoaded(0, 1, True))
+
+
+def assigns(partition: str = "orders-0", broker: int = 3) -> tuple[str, facts.ShareGroupAssigned]:
+    """A coordinator tells a member of the group what to consume."""
+    return (f"broker-{broker}", facts.ShareGroupAssigned("g", 1, "m1", (partition,)))
 
 
 def wrote(base: int) -> tuple[str, facts.Appended]:
@@ -209,6 +220,25 @@ SHARE_EXCUSES: dict[str, Excused] = {
         [(OFFSETS, loss(seq=1)), (OFFSETS, loss(seq=6))],
         [(OFFSETS, loss(seq=7)), (("offsets-id", 1), loss(seq=6)),
          (OFFSETS, loss(seq=6, reason="unclean-election"))]),
+    "share: accepted, and initialized again since the coordinator told of the partition": (
+        [NAMED, GROUP_TOPIC, coordinates(), assigns(), *ACCEPTED, loaded(0), given(1, 1)], AGAIN,
+        [(OFFSETS, loss(seq=3)), (OFFSETS, loss(seq=9))],  # the coordinator was loaded in row 2
+        [(OFFSETS, loss(seq=1)), (OFFSETS, loss(seq=2)), (OFFSETS, loss(seq=10))]),
+    "share: accepted, after the next coordinator had told of the partition": (
+        [NAMED, GROUP_TOPIC, coordinates(), assigns(), *ACCEPTED[:2], coordinates(2),
+         assigns(broker=2), *ACCEPTED[2:], loaded(0), given(1, 1)], AGAIN,
+        [(OFFSETS, loss(seq=7))], [(OFFSETS, loss(seq=3)), (OFFSETS, loss(seq=6))]),
+    "share: accepted, before the next coordinator has told of the partition": (
+        [NAMED, GROUP_TOPIC, coordinates(), assigns(), *ACCEPTED[:2], coordinates(2),
+         assigns("orders-1", broker=2), *ACCEPTED[2:], assigns(broker=2), loaded(0), given(1, 1)],
+        AGAIN, [(OFFSETS, loss(seq=3)), (OFFSETS, loss(seq=6))], [(OFFSETS, loss(seq=2))]),
+    "share: accepted, and a deposed coordinator has told of the partition since the loss": (
+        [NAMED, GROUP_TOPIC, coordinates(), assigns(), coordinates(2), assigns(), *ACCEPTED,
+         loaded(0), given(1, 1)], AGAIN, [(OFFSETS, loss(seq=3))], [(OFFSETS, loss(seq=2))]),
+    "share: begun at the end, and initialized again since the coordinator told of it": (
+        [NAMED, GROUP_TOPIC, coordinates(), assigns(), *ANEW], SKIPPED,
+        [(OFFSETS, loss(seq=3)), (OFFSETS, loss(seq=9))],
+        [(OFFSETS, loss(seq=2)), (OFFSETS, loss(seq=10))]),
     "share: initialized again, then skipped": (
         [GROUP_TOPIC, *BEGUN, loaded(0), given(0, 0), moved(0, 0, "ACKNOWLEDGED"),
          told((0,), 1), started(2), LOG], SKIPPED, [], [(OFFSETS, loss(seq=2))]),

@@ -88,12 +88,28 @@ SHARE_LIVES = """
     SELECT run, group, max(seq) AS died FROM ShareGroupState WHERE state = 'Dead'
     GROUP BY run, group"""
 
+SHARE_TOLD = """
+    -- Since when the coordinators had the log of __consumer_offsets loaded that told members of
+    -- share groups of a partition, and when they did (scenarios/judging/shares/assigned.py).
+    SELECT run, group, topic_id, told.partition, at, coalesce(max(load), -1) AS loaded
+    FROM (SELECT run, group, node, seq AS at, regexp_extract(one, '^(.*)-[0-9]+$', 1) AS topic,
+                 CAST(regexp_extract(one, '-([0-9]+)$', 1) AS BIGINT) AS partition
+          FROM ShareGroupAssigned LATERAL VIEW explode(assignment) AS one) AS told
+    JOIN (SELECT DISTINCT run, topic_id, topic FROM TopicCreated) USING (run, topic)
+    LEFT JOIN share_homes USING (run, group)
+    LEFT JOIN (SELECT run AS of, node AS by, partition AS home_partition, seq AS load
+               FROM CoordinatorLoaded WHERE loaded) AS loads
+        ON run = of AND node = by AND share_homes.home_partition = loads.home_partition
+           AND load < at
+    GROUP BY run, group, topic_id, told.partition, at"""
+
 VIEWS = {
     "share_events": SHARE_EVENTS,
     "share_deliveries": SHARE_DELIVERIES,
     "share_homes": SHARE_HOMES,
     "share_states": SHARE_STATES,
     "share_lives": SHARE_LIVES,
+    "share_told": SHARE_TOLD,
 }
 """What the checks read; none of it where no leader acquired records for a share group."""
 
@@ -122,6 +138,9 @@ def _written(found: str) -> str:
         GROUP BY {_PLACE}, offset)
     SELECT *, IF(coalesce(log_start, 0) >= last, {AT_END}, last) AS state_end
     FROM found LEFT JOIN writes USING ({_PLACE}, offset)
+    LEFT JOIN (SELECT {_PLACE}, offset, max(loaded) AS known
+               FROM found JOIN share_told USING ({_PLACE}) WHERE at < since
+               GROUP BY {_PLACE}, offset) USING ({_PLACE}, offset)
     LEFT JOIN (SELECT run, topic_id AS state_id, partition AS state_partition,
                       max(offset) AS log_start
                FROM LogStart GROUP BY run, topic_id, partition)
@@ -142,12 +161,13 @@ _STATE = rests_on(
     ),
     (
         "load_row IS NOT NULL AND home IS NOT NULL",
-        spot("home", "home_partition", before="load_row"),
+        spot("home", "home_partition", after="coalesce(known, -1)", before="load_row"),
     ),
 )
 """What the state rests on that a leader has read. A coordinator that has lost that a share
 partition was initialized initializes it again, which resets its state: ``load_row`` is the row in
-which a leader found that, or NULL."""
+which a leader found that, or NULL, and ``known`` the load of the last coordinator that had told of
+the partition before, or NULL."""
 
 ACCEPTED_AGAIN = offending(
     # A record was handed out after a member had heard that it is accepted (1) or rejected (3). At

@@ -23,9 +23,10 @@ when it is deleted. A record at an offset that the partition has lost since is a
 legal loss of ``__share_group_state`` explains a forgotten acknowledgement if it took records that
 were appended between the leader's move and the member's hearing, and a start that was reset if it
 took records that were appended before a member heard of a state at all (``shares/states.py``). So
-does a legal loss of
-the group's partition of ``__consumer_offsets`` before a leader reads the state: a coordinator that
-does not know that a share partition was initialized initializes it again, which resets its state.
+does a legal loss of the group's partition of ``__consumer_offsets`` before a leader reads the
+state: a coordinator that does not know that a share partition was initialized initializes it again,
+which resets its state. The loss is none that a coordinator had met which assigned the partition
+before the state was written (``shares/assigned.py``).
 
 The Spark check ``analysis/checks/shares`` finds the same from the trace.
 """
@@ -38,6 +39,7 @@ from typing import TypeAlias
 
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.delivery import Anomaly
+from kafkasim.scenarios.judging.shares.assigned import AssignedShares
 from kafkasim.scenarios.judging.shares.states import StateLogs
 from kafkasim.scenarios.judging.source import FactSource, Losses, PartitionKey, final_leaders
 from kafkasim.scenarios.judging.transactions.footing import Footing
@@ -158,6 +160,7 @@ class Shares:
         self._logs = final_leaders(trace)
         self._footing = Footing(trace, losses)
         self._states = StateLogs(trace)
+        self._assigned = AssignedShares(trace, self._footing)
         for kind, handler in (
             (facts.ShareGroupState, self._on_group),
             (facts.SharePartitionLoaded, self._on_loaded),
@@ -332,7 +335,9 @@ class Shares:
         state = self._footing.of_share(group, key, before=found.seq)
         spots = self._states.within(state, found.since, found.promise)
         if found.read != -1:
-            spots.append(self._footing.of_group(group, before=found.read))
+            partition = self._footing.name_of(key)
+            known = self._assigned.known_since(group, partition, before=found.since)
+            spots.append(self._footing.of_group(group, after=known, before=found.read))
         return self._footing.lost(spots)
 
     def _find_skipped(self, key: PartitionKey, told: _Told) -> None:
