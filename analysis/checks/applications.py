@@ -180,7 +180,11 @@ _RESIZED = f"""
     SELECT resized.run, failure
     FROM resized JOIN given
         ON given.run = resized.run AND given.topic = resized.topic AND given.group = resized.group
-    WHERE error = 'UNKNOWN_SERVER_ERROR' AND shared AND given < failure
+    LEFT JOIN (SELECT run AS in_run, group AS of_group, seq AS classic FROM GroupState
+               WHERE state = 'CompletingRebalance')
+        ON resized.run = in_run AND resized.group = of_group AND classic < failure
+    WHERE error = 'UNKNOWN_SERVER_ERROR' AND given < failure
+          AND (shared OR (number >= fewest AND since < classic))
     UNION
     SELECT run, failure
     FROM resized JOIN subscribed ON run = in_run AND group = of_group

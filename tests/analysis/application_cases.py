@@ -153,6 +153,9 @@ _ALLOWED: dict[str, list[Row]] = {
     "not assigned: the group has had the topic": [
         GROUPS, created(1), owns("orders-0"), reads("payments"), grown(1), takes_over(),
         NOT_CONVERTED],
+    "not assigned: the leader of the classic group knew the partition": [
+        GROUPS, takes_over(), created(1), grown(1), group("CompletingRebalance", "m1"),
+        owns("orders-1"), NOT_CONVERTED],
     "not assigned: a topic of the share group grew": [
         created(1), shares("orders-0"), grown(1), NOT_CONVERTED],
 }  # fmt: skip
@@ -257,6 +260,12 @@ _BAD: dict[str, list[Row]] = {
         GROUPS, created(1), reads("orders"), grown(1), takes_over(7), NOT_CONVERTED],
     "not assigned: the coordinator was loaded later": [
         GROUPS, created(1), reads("orders"), grown(1), NOT_CONVERTED, takes_over()],
+    "not assigned: the leader of the classic group gave nobody the partition": [
+        GROUPS, takes_over(), created(1), grown(1), group("CompletingRebalance", "m1"),
+        owns("orders-0"), NOT_CONVERTED],
+    "not assigned: the group was a classic one before": [
+        GROUPS, takes_over(), created(1), group("CompletingRebalance", "m1"), grown(1),
+        owns("orders-1"), NOT_CONVERTED],
     "not assigned: a topic grew that the group does not read": [
         GROUPS, created(1), reads("payments"), reads("orders", "other"), grown(1), takes_over(),
         NOT_CONVERTED],

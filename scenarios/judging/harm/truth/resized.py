@@ -8,7 +8,8 @@ move on, so whoever gave out the partitions is not the one that lacks them:
 - The coordinator of a consumer group (KIP-848) meets a target assignment that another one has
   computed, so it has loaded the group since the topic's size changed
   (UniformHeterogeneousAssignmentBuilder.maybeRevokePartitions). Members need not have heard of that
-  target yet, so what counts is that the group reads the topic.
+  target yet, so what counts is that the group reads the topic. A classic group that it converts has
+  the assignment of its leader, which may know more than the coordinator.
 
 The assignor of a share group knows what the group has initialized. It fails once that has grown
 beyond what members shared, at whichever coordinator
@@ -24,6 +25,9 @@ from kafkasim.model import facts
 from kafkasim.scenarios.judging.invariants.traced import coordinator_partition
 from kafkasim.scenarios.judging.source import FactSource
 
+AT_END = 1 << 62
+"""A row after all others."""
+
 
 class ResizedTopics:
     """Follows the sizes of topics, and what groups read of them."""
@@ -33,6 +37,7 @@ class ResizedTopics:
         self._fewest: dict[str, int] = {}  # topic -> the fewest partitions that it has had
         self._latest: dict[str, int] = {}  # topic -> how many it was created with last
         self._resized: dict[str, int] = {}  # topic -> the row in which its size changed first
+        self._classic: dict[str, int] = {}  # group -> the row of its last classic rebalance
         self._loads: dict[int, int] = {}  # partition of __consumer_offsets -> row of the last load
         self._reads: dict[str, dict[str, None]] = {}  # group -> what its members subscribe to
         self._given: dict[str, dict[str, None]] = {}  # group -> topic-partition of its members
@@ -40,6 +45,7 @@ class ResizedTopics:
         trace.subscribe(facts.TopicCreated, self._on_topic)
         trace.subscribe(facts.PartitionChanged, self._on_partition)
         trace.subscribe(facts.CoordinatorLoaded, self._on_loaded)
+        trace.subscribe(facts.GroupState, self._on_state)
         trace.subscribe(facts.MemberRequest, self._on_request)
         trace.subscribe(facts.ConsumerAssigned, self._on_given)
         trace.subscribe(facts.GroupAssigned, self._on_given)
@@ -50,15 +56,20 @@ class ResizedTopics:
 
         ``groups`` are those of the leader's host; none: it has not been told which, so any may be.
         """
-        owned = [each for group in groups or self._given for each in self._given.get(group, ())]
+        return any(self._was_given(group, AT_END) for group in groups or self._given)
+
+    def _was_given(self, group: str, before: int) -> bool:
+        """Return whether a group had partitions that a topic got by a change before a row."""
         return any(
-            topic in self._resized and int(number) >= self._fewest[topic]
-            for topic, _, number in map(_split, owned)
+            self._resized.get(topic, before) < before and int(number) >= self._fewest[topic]
+            for topic, _, number in map(_split, self._given.get(group, ()))
         )
 
     def fails_coordinator(self, group: str) -> bool:
         """Return whether the assignor of a group's coordinator may fail."""
         if any(_split(each)[0] in self._resized for each in self._shared.get(group, ())):
+            return True
+        if self._was_given(group, self._classic.get(group, 0)):
             return True
         home = coordinator_partition("__consumer_offsets", group, self._topics)[1]
         loaded = self._loads.get(home, -1)
@@ -94,6 +105,10 @@ class ResizedTopics:
     def _on_loaded(self, seq: int, _t: int, _node: str, fact: facts.CoordinatorLoaded) -> None:
         if fact.loaded:
             self._loads[fact.partition] = seq
+
+    def _on_state(self, seq: int, _t: int, _node: str, fact: facts.GroupState) -> None:
+        if fact.state == "CompletingRebalance":
+            self._classic[fact.group] = seq
 
     def _on_request(self, _s: int, _t: int, _node: str, fact: facts.MemberRequest) -> None:
         self._reads.setdefault(fact.group, {}).update(dict.fromkeys(fact.topics))
