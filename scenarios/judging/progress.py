@@ -35,7 +35,8 @@ class Progress:
         self.leading: dict[PartitionKey, tuple[int, str]] = {}  # (leader epoch, node)
         self.exposed: dict[PartitionKey, tuple[int, int]] = {}  # (leader epoch, high watermark)
         self.deleted: dict[str, None] = {}  # topic ids
-        self.positions = Positions(trace).last  # (position, node) by group and partition
+        self.places = Positions(trace)
+        self.positions = self.places.last  # (position, node) by group and partition
         self._failed = FailedReplicas(trace)
         self._lost_answers = LostAnswers(trace, zookeeper)
         self.superseded: dict[int, None] = {}  # brokers with the registration of a dead process

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import cast
 
 import pytest
@@ -13,7 +14,9 @@ from kafkasim.scenarios.judging.transactions.liveness.controllers.lost_voters im
     LOST,
     LostVoters,
 )
-from tests.scenarios.fact_makers import FakeTrace, Row
+from kafkasim.scenarios.judging.transactions.liveness.holders import Holders
+from kafkasim.scenarios.judging.transactions.liveness.positions import Positions
+from tests.scenarios.fact_makers import FakeTrace, Row, batch, final
 
 GROUPS, STATES, SHARES = "__consumer_offsets", "__transaction_state", "__share_group_state"
 GROUP = "group billing is at 0 of 4 in orders-0 (last read by nobody)"
@@ -50,7 +53,9 @@ BEGUN: Row = (
 
 def _excuse(line: str, *rows: Row) -> str:
     trace = FakeTrace()
-    judge = LeftInIsr(trace, {"producer-1": "writer"}, cast(LostVoters, _Voters()))
+    ids = {"producer-1": "writer"}
+    holders = Holders(trace, ids, Positions(trace))
+    judge = LeftInIsr(trace, ids, cast(LostVoters, _Voters()), holders)
     trace.record([*CREATED, BEGUN, *rows])
     return Progress(trace).stall_excuse([line], lambda _: "", judge.excuse)
 
@@ -89,3 +94,69 @@ def test_a_coordinator_waits_for_a_broker_that_stays_in_the_isr(line: str, topic
 def test_nobody_else_waits_for_it(line: str) -> None:
     """Other clients have no transactional id, and what else is missing has other judges."""
     assert _excuse(line, *[_home(topic, 1, 2, 3) for topic in (GROUPS, STATES, SHARES)]) == ""
+
+
+AT_TWO = GROUP.replace("is at 0", "is at 2").replace("nobody", "consumer-1")
+STUCK = _home(GROUPS, 1, 2, 3)
+LED = _home("orders", 1, 3)
+
+
+def _at(offset: int, reason: str = "committed", node: str = "consumer-1") -> Row:
+    return node, facts.Positioned("billing", "m1", "orders", 0, offset, reason)
+
+
+def _commit(kind: str, offset: int = 2, error: str = "NONE", node: str = "consumer-1") -> Row:
+    fact = facts.CommitResult("billing", "m1", "orders", 0, offset, 1, kind, error, revoking=False)
+    return node, fact
+
+
+FAILS = _commit("async", error="COORDINATOR_NOT_AVAILABLE")
+"""A commit that nobody waits for."""
+
+READS_COMMITTED: Row = ("consumer-1", facts.ReadsCommitted("billing"))
+
+
+def _stable(offset: int) -> Row:
+    """The leader's log at the end, with its last stable offset."""
+    log = final([batch(0, [1, 2, 3, 4])], lso=offset)
+    return "broker-1", replace(log, topic_id="orders", partition=0)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [_at(2), FAILS],
+        [_at(2), _commit("sync")],
+        [_at(2), _commit("auto")],
+        [_at(2), FAILS, _at(2, node="consumer-2")],
+        [READS_COMMITTED, _at(2), FAILS, _stable(3)],
+    ],
+    ids=repr,
+)
+def test_a_group_reads_on_what_its_consumers_hold(rows: list[Row]) -> None:
+    """It needs a coordinator for its commits only."""
+    assert _excuse(AT_TWO, STUCK, LED, *rows) == ""
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [FAILS],  # it has no position
+        [_at(2), FAILS, _at(2, "none")],  # it has given the partition up
+        [_at(2), FAILS, ("consumer-1", facts.HostStopped("crash"))],
+        [_at(2), FAILS, ("consumer-1", facts.HostStopped("crash")),
+         ("consumer-1", facts.HostStarted(2)), _at(2)],  # its first commit may be under way
+        [_at(2)],  # so it may here
+        [_at(2), _commit("sync", error="TIMEOUT")],
+        [_at(2), _commit("sync", offset=1)],  # the next commit may be under way
+        [_at(2), _commit("async", node="consumer-2")],
+        [_at(2, node="producer-1"), _commit("async", node="producer-1")],  # in a transaction
+        [_at(2), FAILS, _home("orders", 3, leader=-1, epoch=1)],
+        [_at(2), FAILS, _home("orders", 2, leader=2, epoch=1)],  # which is down
+        [READS_COMMITTED, _at(2), FAILS, _stable(2)],  # for the end of a transaction
+        [_at(3), FAILS],  # another position than the line tells
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_a_group_waits_for_what_only_its_coordinator_gives(rows: list[Row]) -> None:
+    assert _excuse(AT_TWO, STUCK, LED, *rows) == LOST

@@ -13,6 +13,8 @@ from kafkasim.scenarios.judging.transactions.liveness.controllers.lost_voters im
 from kafkasim.scenarios.judging.transactions.liveness.controllers.registrations import (
     Registrations,
 )
+from kafkasim.scenarios.judging.transactions.liveness.holders import Holders
+from kafkasim.scenarios.judging.transactions.liveness.positions import Positions
 from tests.scenarios.fact_makers import FakeTrace, Row
 
 HOSTS = {3001: "controller-1", 3002: "controller-2", 3004: "controller-4"}
@@ -61,7 +63,8 @@ TWO, COMMITTED = _voters(9, v3001="", v3004="D"), _committed(9)
 
 def _excuse(rows: list[Row], *lines: str) -> str:
     trace = FakeTrace()
-    judge = LostVoters(trace, HOSTS, Registrations(trace, 60_000_000))
+    holders = Holders(trace, {}, Positions(trace))
+    judge = LostVoters(trace, HOSTS, Registrations(trace, 60_000_000), holders)
     trace.record(rows)
     return Progress(trace).stall_excuse(list(lines), lambda _: "", judge.excuse)
 

@@ -12,6 +12,8 @@ same (ConsumerFetcherThread.handleOffsetOutOfRange leaves the queue as it is,
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.readers.legacy.fetched_before import RESETS
 from kafkasim.scenarios.judging.source import FactSource, PartitionKey
@@ -34,6 +36,10 @@ class Positions:
         trace.subscribe(facts.Positioned, self._on_positioned)
         trace.subscribe(facts.Polled, self._on_polled)
         trace.subscribe(facts.HostStopped, self._on_stopped)
+
+    def held(self, group: str, key: PartitionKey) -> Mapping[str, int]:
+        """Return the position of each running consumer that holds a partition, by host."""
+        return self._holders.get((group, key), {})
 
     def _on_owner(self, _seq: int, _t: int, _node: str, fact: facts.PartitionOwner) -> None:
         self._old[fact.group, fact.member_id] = None

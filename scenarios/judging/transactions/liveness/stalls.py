@@ -28,6 +28,7 @@ from kafkasim.scenarios.judging.transactions.liveness.groups.untaken_watermarks 
     UntakenWatermarks,
 )
 from kafkasim.scenarios.judging.transactions.liveness.groups.unwatched import UnwatchedMembers
+from kafkasim.scenarios.judging.transactions.liveness.holders import Holders
 from kafkasim.scenarios.judging.transactions.liveness.shares.forgotten_shares import (
     ForgottenShares,
 )
@@ -68,7 +69,8 @@ class Stalls:
         ids, members = clients.transactional_ids, clients.members
         losses, group_key = invariants.losses, invariants.cluster.group_key
         registrations = Registrations(trace, limits.registration_us)
-        voters = LostVoters(trace, hosts, registrations)
+        holders = Holders(trace, ids, progress.places)
+        voters = LostVoters(trace, hosts, registrations, holders)
         self._judges: tuple[Waits, ...] = (
             Standstill(trace, losses, progress.positions),
             Leaderless(trace, ids, members, unclean, registrations),
@@ -87,7 +89,7 @@ class Stalls:
             ForgottenSequences(trace, limits.producer_us, progress.positions),
             voters,
             UnlistedLeader(trace, hosts, registrations),
-            LeftInIsr(trace, ids, voters),
+            LeftInIsr(trace, ids, voters, holders),
             registrations,
         )
 

@@ -8,7 +8,8 @@ where it leads, and elsewhere the high watermark stands: it needs each member of
 
 So wait for ever:
 
-- a group whose partition of ``__consumer_offsets`` it is: no generation and no commit is complete;
+- a group whose partition of ``__consumer_offsets`` it is: no generation and no commit is complete.
+  What a consumer holds it reads on (``liveness/holders.py``);
 - a share group whose partition of it, or of ``__share_group_state``, it is;
 - a producer or processor whose transactional id has its partition of ``__transaction_state`` there:
   no transaction begins or is decided;
@@ -25,6 +26,7 @@ from kafkasim.scenarios.judging.invariants.traced import coordinator_partition, 
 from kafkasim.scenarios.judging.source import FactSource, PartitionKey
 from kafkasim.scenarios.judging.transactions.liveness.controllers.last_changes import LastChanges
 from kafkasim.scenarios.judging.transactions.liveness.controllers.lost_voters import LostVoters
+from kafkasim.scenarios.judging.transactions.liveness.holders import Holders
 from kafkasim.scenarios.judging.transactions.liveness.shares.homes import share_homes
 from kafkasim.scenarios.judging.transactions.liveness.shares.leaders import SHARES
 
@@ -39,8 +41,11 @@ class LeftInIsr:
     ``ids`` are the transactional ids of client hosts.
     """
 
-    def __init__(self, trace: FactSource, ids: Mapping[str, str], voters: LostVoters) -> None:
+    def __init__(
+        self, trace: FactSource, ids: Mapping[str, str], voters: LostVoters, holders: Holders
+    ) -> None:
         self._ids = ids
+        self._holders = holders
         self._voters = voters
         self._changes = LastChanges(trace)
         self._owners: dict[int, str] = {}  # producer id -> transactional id
@@ -48,7 +53,9 @@ class LeftInIsr:
 
     def excuse(self, line: str) -> str:
         """Return why Kafka would miss for ever what a line of a stalled run tells of, or ""."""
-        return next((why for home in self._homes(line) if (why := self._stuck(home))), "")
+        why = next((why for home in self._homes(line) if (why := self._stuck(home))), "")
+        reads_on = why and self._holders.reads_on(line, lambda node: bool(self._down(node)))
+        return "" if reads_on else why
 
     def _homes(self, line: str) -> tuple[PartitionKey, ...]:
         """Return the coordinators' partitions that must go on for what a line tells of."""
@@ -71,8 +78,10 @@ class LeftInIsr:
         """Return why a member of a partition's ISR is down for ever, or ""; a leader is one."""
         change = self._changes.of(home)
         isr = () if change is None else change.isr
-        told = [self._voters.excuse(f"broker-{broker} is down") for broker in isr]
-        return next((why for why in told if why), "")
+        return next((why for broker in isr if (why := self._down(broker))), "")
+
+    def _down(self, broker: int) -> str:
+        return self._voters.excuse(f"broker-{broker} is down")
 
     def _on_transaction(self, _seq: int, _t: int, _n: str, fact: facts.TransactionState) -> None:
         self._owners[fact.producer_id] = fact.transactional_id

@@ -26,7 +26,8 @@ stand until the change is committed; Kafka does not.
 
 A group waits as well if its partition of ``__consumer_offsets`` has no leader, or an ISR that is
 below min.insync.replicas: the coordinator cannot write (Partition.appendRecordsToLeader), and
-answers a rebalance with COORDINATOR_NOT_AVAILABLE.
+answers a rebalance with COORDINATOR_NOT_AVAILABLE. What a consumer holds it reads on
+(``liveness/holders.py``).
 
 Voters of controller.quorum.voters have no directory id and vote on with any disk.
 """
@@ -43,6 +44,7 @@ from kafkasim.scenarios.judging.transactions.liveness.controllers.last_changes i
 from kafkasim.scenarios.judging.transactions.liveness.controllers.registrations import (
     Registrations,
 )
+from kafkasim.scenarios.judging.transactions.liveness.holders import Holders
 
 LOST = "lost-voters"
 TOPIC = "__consumer_offsets"
@@ -66,8 +68,13 @@ class LostVoters:
     """
 
     def __init__(
-        self, trace: FactSource, hosts: Mapping[int, str], registrations: Registrations
+        self,
+        trace: FactSource,
+        hosts: Mapping[int, str],
+        registrations: Registrations,
+        holders: Holders,
     ) -> None:
+        self._holders = holders
         self._homes = OffsetsPartitions(trace)
         self._registrations = registrations
         self._hosts = hosts
@@ -96,9 +103,15 @@ class LostVoters:
         down = self._registrations.down(line)
         if down is None:
             group = _GROUP.match(line)
-            stuck = self._homes.stuck(group[1]) if group else _DECIDED.match(line)
+            stuck = self._waits(group[1], line) if group else _DECIDED.match(line)
             return LOST if stuck or self._is_told_to_lead(line) else ""
         return LOST if self._since < self._registrations.had_to_register_by(down) else ""
+
+    def _waits(self, group: str, line: str) -> bool:
+        """Return whether a group waits for a coordinator that cannot write."""
+        return self._homes.stuck(group) and not self._holders.reads_on(
+            line, lambda broker: bool(self.excuse(f"broker-{broker} is down"))
+        )
 
     def _is_told_to_lead(self, line: str) -> bool:
         """Return whether a line calls a controller down that led last, lost its disk, and ends
