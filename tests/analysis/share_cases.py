@@ -249,6 +249,56 @@ SHARE_EXCUSES: dict[str, Excused] = {
         [], [(STATES, loss()), ((T, 0), loss())]),
 }  # fmt: skip
 
+EXPIRED_LAST = moved(1, 1, "ARCHIVED", "lock-expired")
+PASSED = [*BEGUN, moved(0, 0, "ACKNOWLEDGED"), EXPIRED_LAST, started(2), told((0,), 1)]
+UNWRITTEN_END = [*PASSED, told((1,), 1)]
+LATER = [moved(2, 2, "ACKNOWLEDGED"), told((2,), 1)]
+AGAIN_1 = given(1, 1, 2, **OTHER)
+
+SHARE_UNWRITTEN: dict[str, tuple[Case, bool]] = {
+    "share: expired, passed and accepted, then given out by the next leader": (
+        [*UNWRITTEN_END, loaded(1, 2, 2), AGAIN_1], True),
+    "share: expired during a write that failed, passed and rejected": (
+        [*BEGUN, moved(0, 1, "ACKNOWLEDGED"), moved(1, 1, "ARCHIVED", "rolled-back"), started(2),
+         told((1,), 3), loaded(1, 2, 2), AGAIN_1], True),
+    "share: expired and passed, and the leader reads the older state again": (
+        [*UNWRITTEN_END, loaded(1), given(1, 1, 2)], True),
+    "share: expired and passed in the memory of a deposed leader": (
+        [*BEGUN, loaded(0, 2, 2), *PASSED[3:], told((1,), 1), AGAIN_1], True),
+    "share: expired and passed, and the next move is heard of after the read": (
+        [*UNWRITTEN_END, LATER[0], loaded(1, 2, 2), LATER[1], AGAIN_1], True),
+    "share: expired and passed, but the same leader gives it out": (
+        [*UNWRITTEN_END, given(1, 1, 2)], False),
+    "share: expired and accepted, but not passed": (
+        [each for each in UNWRITTEN_END if each != started(2)] + [loaded(1, 2, 2), AGAIN_1], False),
+    "share: expired and accepted, then passed": (
+        [*(each for each in UNWRITTEN_END if each != started(2)), started(2), loaded(1, 2, 2),
+         AGAIN_1], False),
+    "share: expired, and passed by another leader": (
+        [*BEGUN, EXPIRED_LAST, loaded(1, 2, 2), started(2, **OTHER), told((1,), 1), loaded(1, 3, 3),
+         given(1, 1, 2, broker=3, epoch=3)], False),
+    "share: accepted and passed": (
+        [*BEGUN, moved(0, 1, "ACKNOWLEDGED"), started(2), told((1,), 1), loaded(1, 2, 2), AGAIN_1],
+        False),
+    "share: expired before, then accepted and passed": (
+        [*BEGUN, moved(1, 1, "AVAILABLE", "lock-expired"), given(1, 1, 2),
+         moved(0, 1, "ACKNOWLEDGED"), started(2), told((1,), 1), loaded(1, 2, 2), AGAIN_1], False),
+    "share: expired and passed, and its leader has written since": (
+        [*UNWRITTEN_END, *LATER, loaded(1, 2, 2), AGAIN_1], False),
+    "share: expired and passed, and its leader had written before": (
+        [*PASSED[:-1], *LATER, told((1,), 1), loaded(1, 2, 2), AGAIN_1], True),
+    "share: expired and passed, and its leader's later record expires, too": (
+        [*UNWRITTEN_END, moved(2, 2, "ARCHIVED", "lock-expired"), started(3), told((2,), 1),
+         loaded(1, 2, 2), AGAIN_1], True),
+    "share: expired and passed, and a leader has read what is behind it": (
+        [*UNWRITTEN_END, loaded(2, 2, 2), loaded(1, 3, 3), given(1, 1, 2, broker=3, epoch=3)],
+        False),
+    "share: expired and passed, and a leader reads what is behind it before the answer": (
+        [*PASSED, loaded(2, 2, 2), told((1,), 1), loaded(1, 3, 3),
+         given(1, 1, 2, broker=3, epoch=3)], False),
+}  # fmt: skip
+"""What ``shares/unwritten.py`` excuses, and what it does not: each shows ``accepted-again``."""
+
 SHARE_LOSSES: dict[str, tuple[Case, Losses, dict[str, int]]] = {
     "share: another record, whose offset was lost": (
         [*ACCEPTED, loaded(0, 2, 2), given(1, 1, 1, **OTHER)], [((T, 0), loss(1, 9, seq=6))], {}),

@@ -61,7 +61,12 @@ from tests.analysis.reader_cases import (
     RESULT_EXCUSES,
     RETENTION_CASES,
 )
-from tests.analysis.share_cases import SHARE_CASES, SHARE_EXCUSES, SHARE_LOSSES
+from tests.analysis.share_cases import (
+    SHARE_CASES,
+    SHARE_EXCUSES,
+    SHARE_LOSSES,
+    SHARE_UNWRITTEN,
+)
 from tests.analysis.story_cases import SPEC, STORY_CASES
 from tests.scenarios.transaction_cases import (
     BACK,
@@ -351,6 +356,11 @@ for story, (rows, good, bad) in TAKEN.items():
         case = f"excused, {story}: {number}"
         CASES[case] = rows, {} if number < len(good) else {"lost-write": 1}
         LOSSES[case] = [(topic_id, partition, *astuple(loss))]
+
+CASES |= {
+    name: (rows, {} if excused else {"accepted-again": 1})
+    for name, (rows, excused) in SHARE_UNWRITTEN.items()
+}
 
 OF_OTHERS = RESULT_EXCUSES | AUDIT_EXCUSES | SHARE_EXCUSES
 for story, (rows, expected, good, bad) in OF_OTHERS.items():

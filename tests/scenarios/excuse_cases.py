@@ -107,6 +107,12 @@ CASES: tuple[Case, ...] = (
         seed=6,
     ),
     Case(
+        "an end that was answered before it was written",
+        "share-end-answered-unwritten",
+        "B01-truncate-to-hw",
+        "ISRDATA",
+    ),
+    Case(
         "a share partition that fetches below the log start",
         "gap-below-the-log-start",
         "M01-hw-ignores-followers",

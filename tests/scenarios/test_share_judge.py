@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafkasim.scenarios.judging.shares.judge import Shares
+from kafkasim.scenarios.judging.shares.unwritten import UNWRITTEN
 from kafkasim.scenarios.judging.source import Loss, PartitionKey
 from kafkasim.scenarios.judging.transactions.holes import Holes
 from tests.analysis.analysis_rows import Case, T
@@ -14,6 +15,7 @@ from tests.analysis.share_cases import (
     SHARE_CASES,
     SHARE_EXCUSES,
     SHARE_LOSSES,
+    SHARE_UNWRITTEN,
     given,
     loaded,
     moved,
@@ -52,6 +54,13 @@ def test_a_legal_loss_explains_what_rested_on_it_alone(name: str) -> None:
         [(one, "last-replica-standing") for one in named]
     ] * len(good)
     assert [_judge(rows, [each]) for each in bad] == [[(one, "") for one in named]] * len(bad)
+
+
+@pytest.mark.parametrize("name", SHARE_UNWRITTEN)
+def test_an_end_that_was_answered_unwritten_may_be_forgotten(name: str) -> None:
+    """SharePartition.releaseAcquisitionLockOnTimeout, acknowledge (model/KAFKA.md, 3.6)."""
+    rows, excused = SHARE_UNWRITTEN[name]
+    assert _judge(rows, []) == [("accepted-again", UNWRITTEN if excused else "")]
 
 
 @pytest.mark.parametrize("name", SHARE_LOSSES)

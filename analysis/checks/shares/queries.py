@@ -20,12 +20,12 @@ _TENURE = f"{_PLACE}, node, leader_epoch"
 
 SHARE_EVENTS = f"""
     -- What leaders gave to members, and how its state moved, by offset. A tenure of a leader begins
-    -- with each row in which it has read the persisted state. What it archived as aborted it never
-    -- gave to anybody.
+    -- with each row in which it has read the persisted state: this row, -1 before the first one.
+    -- What it archived as aborted it never gave to anybody.
     SELECT {_TENURE}, tenure, seq, t_us, member_id, until_us, delivery_count, state, reason, offset
-    FROM (SELECT *, count(IF(state = 'loaded', 1, NULL)) OVER (
+    FROM (SELECT *, coalesce(max(IF(state = 'loaded', seq, NULL)) OVER (
               PARTITION BY {_TENURE} ORDER BY seq
-              ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS tenure
+              ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW), -1) AS tenure
           FROM (SELECT {_TENURE}, seq, t_us, member_id, first_offset, last_offset,
                        t_us + lock_us AS until_us, delivery_count, 'given' AS state,
                        'given' AS reason
@@ -49,7 +49,7 @@ SHARE_DELIVERIES = f"""
     -- Each delivery of a record: who was given it before in this tenure, whether that member still
     -- held it, until when, and the number of this delivery. A release that is rolled back gives
     -- a record back to its holder; the end of a session takes a delivery back.
-    SELECT {_PLACE}, leader_epoch, offset, seq, t_us, holder, held_until_us, held, delivery_count,
+    SELECT {_TENURE}, tenure, offset, seq, t_us, holder, held_until_us, held, delivery_count,
            1 + coalesce(deliveries, 0) AS deliveries
     FROM (SELECT *, last_value(holds, true) OVER earlier AS held,
                  last_value(until_us, true) OVER earlier AS held_until_us,
@@ -83,6 +83,26 @@ SHARE_STATES = f"""
           WHERE topic = '__share_group_state' GROUP BY run) USING (run)
     LEFT JOIN share_homes USING (run, group)"""
 
+SHARE_HEARD = f"""
+    -- What members heard of as accepted (1) or rejected (3): since which row it was at its end, by
+    -- which leader, and whether an answer waits for the write of such an end.
+    SELECT {_PLACE}, offset, heard, ended.seq AS since, ended.node AS node,
+           ended.leader_epoch AS leader_epoch, ended.tenure AS tenure,
+           coalesce(ended.reason IN ('lock-expired', 'rolled-back'), false) AS unawaited
+    FROM (SELECT {_PLACE}, offset, heard,
+                 last_value(ended, true) OVER (
+                     PARTITION BY {_PLACE}, offset ORDER BY seq
+                     ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS ended
+          FROM (SELECT {_PLACE}, offset, seq, CAST(NULL AS BIGINT) AS heard,
+                       struct(seq, node, leader_epoch, tenure, reason) AS ended
+                FROM share_events WHERE state IN ('ACKNOWLEDGED', 'ARCHIVED')
+                UNION ALL
+                SELECT {_PLACE}, offset, seq, seq, NULL
+                FROM ShareAcknowledged
+                LATERAL VIEW inline(arrays_zip(offsets, types)) AS offset, type
+                WHERE error = 'NONE' AND type IN (1, 3)))
+    WHERE heard IS NOT NULL"""
+
 SHARE_LIVES = """
     -- Where the last life of each share group begins that was deleted.
     SELECT run, group, max(seq) AS died FROM ShareGroupState WHERE state = 'Dead'
@@ -108,6 +128,7 @@ VIEWS = {
     "share_deliveries": SHARE_DELIVERIES,
     "share_homes": SHARE_HOMES,
     "share_states": SHARE_STATES,
+    "share_heard": SHARE_HEARD,
     "share_lives": SHARE_LIVES,
     "share_told": SHARE_TOLD,
 }
@@ -169,26 +190,47 @@ partition was initialized initializes it again, which resets its state: ``load_r
 which a leader found that, or NULL, and ``known`` the load of the last coordinator that had told of
 the partition before, or NULL."""
 
+_STARTS = f"""
+    SELECT {_PLACE}, collect_list(struct(seq, node, leader_epoch, start_offset, loaded)) AS starts
+    FROM (SELECT {_TENURE}, seq, start_offset, true AS loaded FROM SharePartitionLoaded
+          UNION ALL
+          SELECT {_TENURE}, seq, start_offset, false FROM ShareStartMoved)
+    GROUP BY {_PLACE}"""
+"""The start offsets of each share partition's leaders."""
+
+_UNWRITTEN = """
+    unawaited AND (giver.node, giver.leader_epoch, giver.tenure) != (node, leader_epoch, tenure)
+    AND array_max(filter(starts, one -> one.seq < promise AND one.node = node
+                                        AND one.leader_epoch = leader_epoch)
+                 ).start_offset > offset
+    AND NOT exists(starts, one -> one.loaded AND since < one.seq AND one.seq < seq
+                                  AND one.start_offset > offset)
+    AND NOT coalesce(
+        exists(moves, one -> promise < one.since AND one.heard < giver.tenure), false)"""
+"""Whether the member was answered because the record was below the start offset, before its end was
+written: no answer waits for that, no leader has read a start offset behind it, and no member had
+heard of a later move of that leader when the state was read that forgets the end
+(scenarios/judging/shares/unwritten.py)."""
+
 ACCEPTED_AGAIN = offending(
     # A record was handed out after a member had heard that it is accepted (1) or rejected (3). At
     # an offset that the partition has lost meanwhile stands another record. A leader that another
     # one has replaced goes on from its own memory until it hears of that.
     _written(f"""
-    SELECT *, array_max(filter(loads, one -> promise < one AND one < seq)) AS load_row,
-           coalesce(array_max(filter(ends, one -> one < promise)), -1) AS since
+    SELECT {_PLACE}, offset, seq, promise, state_id, state_partition, home, home_partition,
+           array_max(filter(loads, one -> promise < one AND one < seq)) AS load_row,
+           coalesce(since, -1) AS since, coalesce({_UNWRITTEN}, false) AS unwritten
     FROM (SELECT {_PLACE}, offset, min(seq) AS seq, min_by(promise, seq) AS promise,
+                 min_by(struct(node, leader_epoch, tenure), seq) AS giver,
                  any_value(state_id) AS state_id, any_value(state_partition) AS state_partition,
                  any_value(home) AS home, any_value(home_partition) AS home_partition,
                  any_value(loads) AS loads
     FROM (SELECT *, max(done) OVER (PARTITION BY {_PLACE}, offset ORDER BY seq
                                     ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS promise
-          FROM (SELECT {_PLACE}, leader_epoch, offset, seq, CAST(NULL AS BIGINT) AS done
+          FROM (SELECT {_TENURE}, tenure, offset, seq, CAST(NULL AS BIGINT) AS done
                 FROM share_deliveries
                 UNION ALL
-                SELECT {_PLACE}, CAST(NULL AS BIGINT), offset, seq, seq
-                FROM ShareAcknowledged
-                LATERAL VIEW inline(arrays_zip(offsets, types)) AS offset, type
-                WHERE error = 'NONE' AND type IN (1, 3))) AS given
+                SELECT {_PLACE}, NULL, NULL, NULL, offset, heard, heard FROM share_heard)) AS given
     LEFT JOIN share_states USING ({_PLACE})
     LEFT ANTI JOIN SharePartitionLoaded AS later
         ON later.run = given.run AND later.group = given.group
@@ -202,14 +244,16 @@ ACCEPTED_AGAIN = offending(
            AND lost.partition = given.partition AND lost.first <= offset AND offset < lost.end
            AND promise < lost.seq AND lost.seq < given.seq
     WHERE done IS NULL AND promise IS NOT NULL
-    GROUP BY {_PLACE}, offset)
-    LEFT JOIN (SELECT {_PLACE}, offset, collect_list(seq) AS ends FROM share_events
-               WHERE state IN ('ACKNOWLEDGED', 'ARCHIVED') GROUP BY {_PLACE}, offset)
-        USING ({_PLACE}, offset)"""),
+    GROUP BY {_PLACE}, offset) AS found
+    LEFT JOIN (SELECT *, heard AS promise FROM share_heard) USING ({_PLACE}, offset, promise)
+    LEFT JOIN ({_STARTS}) USING ({_PLACE})
+    LEFT JOIN (SELECT {_TENURE}, tenure, collect_list(struct(since, heard)) AS moves
+               FROM share_heard WHERE NOT unawaited GROUP BY {_TENURE}, tenure)
+        USING ({_TENURE}, tenure)"""),
     "'accepted-again'",
     "'group %s: offset %d was handed out again', group, offset",
     "array(group)",
-    about("offset", promise="promise", spots=_STATE),
+    about("offset", promise="promise", spots=_STATE, excused="IF(unwritten, 'unwritten-end', '')"),
 )
 
 HELD_TWICE = offending(

@@ -26,7 +26,8 @@ took records that were appended before a member heard of a state at all (``share
 does a legal loss of the group's partition of ``__consumer_offsets`` before a leader reads the
 state: a coordinator that does not know that a share partition was initialized initializes it again,
 which resets its state. The loss is none that a coordinator had met which assigned the partition
-before the state was written (``shares/assigned.py``).
+before the state was written (``shares/assigned.py``). A member may hear of an end that its leader
+had not written, and no write may follow (``shares/unwritten.py``).
 
 The Spark check ``analysis/checks/shares`` finds the same from the trace.
 """
@@ -41,6 +42,7 @@ from kafkasim.model import facts
 from kafkasim.scenarios.judging.delivery import Anomaly
 from kafkasim.scenarios.judging.shares.assigned import AssignedShares
 from kafkasim.scenarios.judging.shares.states import StateLogs
+from kafkasim.scenarios.judging.shares.unwritten import UnwrittenEnds
 from kafkasim.scenarios.judging.source import FactSource, Losses, PartitionKey, final_leaders
 from kafkasim.scenarios.judging.transactions.footing import Footing
 from kafkasim.scenarios.judging.transactions.holes import Holes
@@ -88,19 +90,20 @@ class _Found:
 
     ``since`` is the row after which the promise was written. ``read`` is the row, later than the
     promise, in which a leader has read the persisted state and found that it breaks the promise;
-    −1: no leader has.
+    −1: no leader has. ``why`` is the reason that needs no loss, "" for none.
     """
 
-    __slots__ = ("detail", "promise", "read", "seq", "since")
+    __slots__ = ("detail", "promise", "read", "seq", "since", "why")
 
     def __init__(
-        self, seq: int, detail: str, promise: int, read: int = -1, since: int = -1
+        self, seq: int, detail: str, promise: int, read: int = -1, since: int = -1, why: str = ""
     ) -> None:
         self.seq = seq
         self.since = since
         self.detail = detail
         self.promise = promise
         self.read = read
+        self.why = why
 
 
 class _Told:
@@ -161,6 +164,7 @@ class Shares:
         self._footing = Footing(trace, losses)
         self._states = StateLogs(trace)
         self._assigned = AssignedShares(trace, self._footing)
+        self._unwritten = UnwrittenEnds(trace)
         for kind, handler in (
             (facts.ShareGroupState, self._on_group),
             (facts.SharePartitionLoaded, self._on_loaded),
@@ -212,7 +216,8 @@ class Shares:
             done = None if deposed else told.done.get(offset)
             if done is not None and not self._was_lost(key, offset, done, seq):
                 read = told.reads[-1] if told.reads and told.reads[-1] > done else -1
-                again = _Found(seq, "was handed out again", done, read, told.since[offset])
+                why = self._unwritten.excuse(node, fact, offset)
+                again = _Found(seq, "was handed out again", done, read, told.since[offset], why)
                 _find(told, "accepted-again", offset, again)
             held = tenure.held.get(offset)
             if held is not None and held.active and t_us < held.until_us:
@@ -329,7 +334,7 @@ class Shares:
         return anomalies
 
     def _excuse(self, name: str, group: str, key: PartitionKey, found: _Found) -> str:
-        """Return why the coordinator had to forget the state of a share partition, or ""."""
+        """Return why the state of a share partition was forgotten, or was never written, or ""."""
         if name not in OF_STATES:
             return ""
         state = self._footing.of_share(group, key, before=found.seq)
@@ -338,7 +343,7 @@ class Shares:
             partition = self._footing.name_of(key)
             known = self._assigned.known_since(group, partition, before=found.since)
             spots.append(self._footing.of_group(group, after=known, before=found.read))
-        return self._footing.lost(spots)
+        return self._footing.lost(spots) or found.why
 
     def _find_skipped(self, key: PartitionKey, told: _Told) -> None:
         log = self._logs.get(key)
