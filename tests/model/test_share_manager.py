@@ -18,10 +18,12 @@ from kafkasim.model.messages import FetchPartitionResponse
 from kafkasim.model.messages.share import (
     ACCEPT,
     AcknowledgementBatch,
+    AcquiredRecords,
     ReadStateResult,
     ShareFetchRequest,
     SharePartitionRequest,
     SharePartitionResponse,
+    StateBatch,
 )
 from kafkasim.model.records import Record, TopicPartition, assigned, batch_of
 from kafkasim.model.replication.share.manager import SharePartitionManager
@@ -57,6 +59,7 @@ class SlowPersister(FakePersister):
 
     slow = False
     start = 0
+    states: tuple[StateBatch, ...] = ()
 
     def __init__(self) -> None:
         super().__init__()
@@ -68,7 +71,7 @@ class SlowPersister(FakePersister):
             self.read(NONE)
 
     def read(self, error: Errors) -> None:
-        self.reads.pop(0)(ReadStateResult(0, error, "", 0, self.start, ()), 0)
+        self.reads.pop(0)(ReadStateResult(0, error, "", 0, self.start, self.states), 0)
 
 
 class Broker:
@@ -82,6 +85,7 @@ class Broker:
         self.leads = NONE
         self.read_error = NONE
         self.available = 1
+        self.batches = RECORDS
         self.log_start: tuple[Errors, int] = (NONE, 9)
         self.asked: list[int] = []  # the timestamps of ListOffsets
         delayed = SimpleNamespace(listeners={}, consumer_fetches={})
@@ -108,7 +112,7 @@ class Broker:
 
     def read(self, _fetch: Any, wanted: Any, _now: int, first: bool) -> Any:
         error = self.read_error
-        batches = () if error is not NONE else RECORDS
+        batches = () if error is not NONE else self.batches
         reads = [
             (asked, None, None, FetchPartitionResponse(asked.tp, error, 4, 4, 0, batches))
             for asked, _ in wanted
@@ -232,6 +236,20 @@ def test_a_group_cannot_begin_where_the_leader_does_not_know(
     broker.log_start = found
     assert broker.fetched(KEY) == [(TP, error, 0)]
     assert (broker.asked, broker.closed) == ([timestamp], [error.name])
+
+
+def test_gaps_of_which_the_log_has_nothing_are_given_with_the_batch_before_them() -> None:
+    """ShareFetchUtils.maybeSliceFetchRecords: an answer without records tells of no gap."""
+    broker = Broker()
+    broker.persister.states = (StateBatch(1, 3, 2, 1), StateBatch(6, 9, 2, 1))
+    (written,) = RECORDS
+    broker.batches = (
+        replace(written, base_offset=1, last_offset=3),
+        replace(written, base_offset=6, last_offset=9),
+    )
+    broker.fetch(KEY)
+    ((answer,),) = broker.answers
+    assert (answer.acquired, answer.batches) == ((AcquiredRecords(4, 5, 1),), broker.batches[:1])
 
 
 def test_a_fetch_without_room_for_a_byte_is_the_servers_error() -> None:

@@ -205,8 +205,13 @@ def _length(acquired: AcquiredRecords) -> int:
 def _slice(
     batches: tuple[RecordBatch, ...], acquired: list[AcquiredRecords]
 ) -> tuple[RecordBatch, ...]:
-    """Return the batches that hold acquired records (maybeSliceFetchRecords)."""
+    """Return the batches that hold acquired records (maybeSliceFetchRecords).
+
+    The last one that begins no later than they do is always there, though the cleaner may have
+    removed them: a share session leaves a partition out that has no batch, and its member would not
+    hear of the gaps that it holds.
+    """
     first, last = acquired[0].first_offset, acquired[-1].last_offset
-    return tuple(
-        [each for each in batches if each.last_offset >= first and each.base_offset <= last]
-    )
+    begin = max([at for at, each in enumerate(batches) if each.base_offset <= first], default=0)
+    following = [each for each in batches[begin + 1 :] if each.base_offset <= last]
+    return (batches[begin], *following)
