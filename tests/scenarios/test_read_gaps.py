@@ -31,6 +31,11 @@ def _moved(
     return node, facts.ShareMoved(*of)
 
 
+def _aborted(first: int, last: int) -> Row:
+    of = ("workers", "m", "id", 0, 1, first, last, "ARCHIVED", 1, "aborted")
+    return NEXT, facts.ShareMoved(*of)
+
+
 def _given(first: int, last: int, node: str = NEXT, epoch: int = 1) -> Row:
     return node, facts.ShareAcquired("workers", "m", "id", 0, epoch, first, last, 1, 9)
 
@@ -64,6 +69,10 @@ HELD = [_loaded(), BEHIND, _loaded(NEXT, 1), *THE_GAP]
     [_loaded(), BEHIND, _loaded("broker-3", 1), _loaded(NEXT, 2),  # one between tells nothing
      _given(0, 3, epoch=2), _moved(0, 3, node=NEXT, epoch=2), _final(READ, epoch=2)],
     [*HELD, _moved(4, 9, "AVAILABLE"), _final(READ)],  # the first leader hears of no answer
+    [_loaded(), _moved(4, 8), _loaded(NEXT, 1), *THE_GAP,  # the next one does the rest
+     _given(9, 9), _moved(9, 9, node=NEXT, epoch=1), _final(READ)],
+    [_loaded(), BEHIND, _loaded(NEXT, 1), *THE_GAP,
+     _given(9, 9), _moved(9, 9, node=NEXT, epoch=1), _final(READ)],  # what was not written
 ])  # fmt: skip
 def test_a_start_offset_stays_behind_the_gap_that_its_leader_has_fetched(rows: list[Row]) -> None:
     """SharePartition.findLastOffsetAcknowledged: the gap ends with the next record that is new."""
@@ -101,13 +110,42 @@ LED_ANEW = [_loaded(NEXT, 1), *THE_GAP, _final(READ)]
     [_loaded(), _moved(4, 9, "AVAILABLE"), *LED_ANEW],
     [_loaded(), _moved(4, 9, "ACQUIRED"), *LED_ANEW],
     [_loaded(), LED_ANEW[0], BEHIND, *LED_ANEW[1:]],  # after the state was read
-    [*HELD, _given(9, 9), _moved(9, 9, node=NEXT, epoch=1), _final(READ)],  # it was not done
+    [*HELD, _given(9, 9), _final(READ)],  # it was not done
+    [*HELD, _given(9, 9), _moved(9, 9, "AVAILABLE", node=NEXT, epoch=1), _final(READ)],
     [_loaded(), BEHIND, DELETED, *LED_ANEW],
     [*HELD, DELETED, _final(READ)],
     [_loaded(), BEHIND, _loaded(NEXT, 1, state_epoch=2), *LED_ANEW[1:]],  # the offsets were reset
 ])  # fmt: skip
 def test_what_a_leader_has_read_must_have_been_done_before(rows: list[Row]) -> None:
     assert _excuse(*rows) == ""
+
+
+ABORTED = [_loaded(), BEHIND, _loaded(NEXT, 1), _aborted(0, 3)]
+ALL = [(0, 3, ARCHIVED), READ]
+
+
+@pytest.mark.parametrize("rows", [
+    [*ABORTED, _final(*ALL, start=0)],
+    [*ABORTED[:2], _moved(1, 2), _loaded(NEXT, 1), _aborted(0, 0), _aborted(3, 3),
+     _final((0, 0, ARCHIVED), (1, 2, ACKNOWLEDGED), (3, 3, ARCHIVED), READ, start=0)],
+])  # fmt: skip
+def test_a_start_offset_stays_before_aborted_records_if_all_that_follows_is_done(
+    rows: list[Row],
+) -> None:
+    """SharePartition.filterAbortedTransactionalAcquiredRecords moves no start offset."""
+    assert _excuse(*rows, line=LINE.replace("at 4", "at 0")) == HELD_BACK
+
+
+@pytest.mark.parametrize("rows", [
+    [*ABORTED[:3], *THE_GAP, _final(*ALL, start=0)],  # an acknowledgement moves it
+    [*ABORTED[:3], _aborted(0, 2), _final(*ALL, start=0)],
+    [*ABORTED[:3], _aborted(1, 3), _final(*ALL, start=0)],
+    [*ABORTED, _given(9, 9), _final(*ALL, start=0)],
+    [*ABORTED, _final(*ALL, start=0, gap=-1)],
+    [*ABORTED, _final((0, 2, ARCHIVED), READ, start=0)],
+])  # fmt: skip
+def test_before_anything_else_no_start_offset_stays(rows: list[Row]) -> None:
+    assert _excuse(*rows, line=LINE.replace("at 4", "at 0")) == ""
 
 
 def test_a_record_whose_offset_was_lost_since_is_another_one() -> None:

@@ -3,7 +3,12 @@
 A leader that has read the persisted state fetches the gaps in it again. Until it acquires a record
 behind the last persisted batch, it moves the start offset no further than the last record of the
 gaps, though the batches that follow are final (SharePartition.findLastOffsetAcknowledged). A group
-that has done all records while the producers rest stays there for ever.
+that has done all records while the producers rest stays there for ever. The persisted batches need
+not be final: the leader may have done records of them itself.
+
+Records of aborted transactions in a gap are archived when they are read, which moves no start
+offset (filterAbortedTransactionalAcquiredRecords). The next acknowledgement would do it, but if all
+that follows is done there is nothing to acknowledge: the start offset stays in front of them.
 
 ``shares/judge.py:Shares.lag`` knows it where members had been told that the records behind the gap
 are done. A member that did not get the answer of its leader does not know, though the state was
@@ -36,6 +41,7 @@ class _Leader(Leader):
         self.state_epoch = fact.state_epoch
         self.done = done  # what leaders before it had done, by offset: the row of the last time
         self.ended: dict[int, None] = {}  # the offsets that it has done itself
+        self.aborted: dict[int, None] = {}  # those of them that it has archived unasked
 
 
 class ReadGaps:
@@ -63,10 +69,14 @@ class ReadGaps:
         leader = self._leaders.last.get(key)
         if leader is None or leader.final is None:
             return ""
-        start, end = int(found[2]), int(found[3])
-        if start - 1 not in leader.ended or not _is_held_back(leader.final, start, end):
+        start, end, gap = int(found[2]), int(found[3]), leader.final.gap_start
+        if gap - 1 not in leader.ended or not _is_held_back(leader.final, start, end):
             return ""
-        done = all(self._was_done(key, leader, offset) for offset in range(start, end))
+        own = (leader.aborted, leader.ended)  # in front of the gap's start, and behind it
+        done = all(
+            offset in own[offset >= gap] or self._was_done(key, leader, offset)
+            for offset in range(start, end)
+        )
         return HELD_BACK if done else ""
 
     def _was_done(self, key: Key, leader: _Leader, offset: int) -> bool:
@@ -106,11 +116,13 @@ class ReadGaps:
         leader = self._leaders.who_tells(node, fact)
         if leader is not None:
             leader.ended.update(dict.fromkeys(offsets))
+            if fact.reason == "aborted":
+                leader.aborted.update(dict.fromkeys(offsets))
 
 
 def _is_held_back(final: facts.FinalSharePartition, start: int, end: int) -> bool:
-    """Return whether a leader looks for gaps from its start offset on, where all is done."""
-    if (final.start_offset, final.gap_start, final.end_offset) != (start, start, end - 1):
+    """Return whether all from a leader's start offset on is done, and it looks for gaps there."""
+    if (final.start_offset, final.end_offset) != (start, end - 1) or final.gap_start < start:
         return False
     following = start
     for first, last, state in zip(
