@@ -29,8 +29,8 @@ TWICE = {"taken_records": TAKEN_RECORDS, "given_back_records": GIVEN_BACK_RECORD
 JUDGED_VIEWS = SHARED | VIEWS | TWICE | RARE_VIEWS | SHARE_VIEWS
 """The views that the checks read beside those of the kinds."""
 
-REWRITES = ("contested", "rewritten")
-"""The views that only the view ``outdated`` reads."""
+REWRITES = ("contested", "rewritten", "kept_batches")
+"""The views that only the views ``outdated`` and ``contents`` read."""
 
 RUNS_VIEW = "runs"
 """The view of the runs: what ran in each (``spec``), and what it has legally lost (``losses``)."""
@@ -62,10 +62,13 @@ KEPT = {
     "lost_ids": "Acked",
     "unread_ids": "Polled",
     "poll_jumps": "Polled",
+    "jumps": "Polled",
+    "poll_gaps": "Polled",
     "fallen_marks": "HighWatermark",
     "differing_logs": "FinalReplica",
     "contested": "Appended",
     "rewritten": "Appended",
+    "kept_batches": "Appended",
     "outdated": "MarkerWritten",
     "contents": "MarkerWritten",
     "holes": "MarkerWritten",

@@ -197,7 +197,8 @@ QUERIES = {
             FROM HighWatermark)
         WHERE high_watermark < last""",
 }
-"""The checks of these names, in DuckDB's words."""
+"""The checks of these names, in DuckDB's words; of poll-order without what a consumer had fetched
+before its log was cut off, and what it passes over behind the last record of a poll."""
 
 
 def measure(place: Path, threads: int) -> dict[str, tuple[int, float, float]]:

@@ -248,30 +248,32 @@ REWRITTEN = """
           WHERE base_offset <= high AND next_offset > low)
     LEFT SEMI JOIN contested USING (run, topic_id, partition, offset)"""
 
+KEPT_BATCHES = """
+    -- Which of the batches at such an offset each later leader had: its log has what it wrote or
+    -- copied there last. A replica that was deposed and is elected again before it has fetched has
+    -- truncated nothing (judging/transactions/holes.py).
+    SELECT run, topic_id, partition, offset, elected AS rank, seq AS since, had AS epoch
+    FROM (SELECT *, last_value(epoch, true) OVER (
+              PARTITION BY run, topic_id, partition, offset, node ORDER BY seq) AS had
+          FROM (SELECT run, topic_id, partition, offset, seq, node, epoch,
+                       CAST(NULL AS BIGINT) AS elected FROM rewritten
+                UNION ALL
+                SELECT run, topic_id, partition, offset, seq, node, NULL, leader_epoch
+                FROM BecameLeader JOIN contested USING (run, topic_id, partition)
+                WHERE offset < start_offset))
+    WHERE elected IS NOT NULL"""
+
 OUTDATED = """
     -- Where leaders of several epochs appended at one offset: the epochs of the batches that were
-    -- truncated. The one of the highest epoch stands, unless a later leader had another one there:
-    -- a replica that was deposed and is elected again before it has fetched has truncated nothing
-    -- (judging/transactions/holes.py). Its log has what it wrote or copied there last.
+    -- truncated. The one of the highest epoch stands, unless a later leader had another one there.
     WITH batches AS (
         SELECT DISTINCT run, topic_id, partition, offset, epoch FROM rewritten WHERE appended
-    ), kept AS (
-        SELECT run, topic_id, partition, offset, elected AS rank, had AS epoch
-        FROM (SELECT *, last_value(epoch, true) OVER (
-                  PARTITION BY run, topic_id, partition, offset, node ORDER BY seq) AS had
-              FROM (SELECT run, topic_id, partition, offset, seq, node, epoch,
-                           CAST(NULL AS BIGINT) AS elected FROM rewritten
-                    UNION ALL
-                    SELECT run, topic_id, partition, offset, seq, node, NULL, leader_epoch
-                    FROM BecameLeader JOIN contested USING (run, topic_id, partition)
-                    WHERE offset < start_offset))
-        WHERE elected IS NOT NULL
     ), standing AS (
         SELECT run, topic_id, partition, offset, max_by(epoch, rank) AS stands
         FROM (SELECT run, topic_id, partition, offset, epoch AS rank, epoch FROM batches
               UNION ALL
               SELECT run, topic_id, partition, offset, rank, epoch
-              FROM kept LEFT SEMI JOIN batches
+              FROM kept_batches LEFT SEMI JOIN batches
                   USING (run, topic_id, partition, offset, epoch))
         GROUP BY run, topic_id, partition, offset)
     SELECT run, topic_id, partition, offset, epoch AS leader_epoch
@@ -287,31 +289,48 @@ NO_OUTDATED = """
 
 CONTENTS = """
     -- What leaders appended at each offset of the partitions in which transactions ended: a marker,
-    -- or a record and whether it was aborted. The next marker of its producer decides that. Of two
-    -- rows about one offset the later one of the batch that was not truncated stands.
-    SELECT run, topic_id, partition, offset, struct(leader_epoch, seq) AS age, seq AS appended,
+    -- or a record and whether it was aborted. The next marker of its producer decides that; of what
+    -- was truncated, the next one of its epoch before others. Of several rows about one offset
+    -- the one of the highest age stands; before some row, that of those with since below it.
+    SELECT run, topic_id, partition, offset,
+           struct(known.rank AS rank, known.since AS since, appended) AS age, appended,
            committed IS NOT NULL AS marker,
-           committed IS NULL AND NOT coalesce(fate, true) AS aborted
-    FROM (SELECT *, last_value(committed, true) OVER (
-              PARTITION BY run, topic_id, partition, producer_id
-              ORDER BY offset DESC, leader_epoch DESC
-              ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS fate
-          FROM (SELECT run, topic_id, partition, seq, leader_epoch, producer_id, offset
+           committed IS NULL AND NOT coalesce(IF(gone, coalesce(nearby, next), fate), true)
+               AS aborted
+    FROM (SELECT *, last_value(IF(gone, NULL, committed), true) OVER behind AS fate,
+                 last_value(committed, true) OVER behind AS next,
+                 last_value(committed, true) OVER (
+                     PARTITION BY run, topic_id, partition, producer_id, leader_epoch
+                     ORDER BY offset DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+                     AS nearby
+          FROM (SELECT run, topic_id, partition, seq AS appended, leader_epoch, producer_id, offset
                 FROM Appended
                 LEFT SEMI JOIN (SELECT DISTINCT run, topic_id, partition FROM MarkerWritten)
                     USING (run, topic_id, partition)
                 LATERAL VIEW explode(sequence(base_offset, next_offset - 1)) AS offset)
-          LEFT ANTI JOIN outdated USING (run, topic_id, partition, offset, leader_epoch)
+          LEFT JOIN (SELECT *, true AS gone FROM outdated)
+              USING (run, topic_id, partition, offset, leader_epoch)
           LEFT JOIN (SELECT run, topic_id, partition, offset, leader_epoch,
                             any_value(committed) AS committed
                      FROM MarkerWritten GROUP BY run, topic_id, partition, offset, leader_epoch)
-              USING (run, topic_id, partition, offset, leader_epoch))"""
+              USING (run, topic_id, partition, offset, leader_epoch)
+          WINDOW behind AS (
+              PARTITION BY run, topic_id, partition, producer_id
+              ORDER BY offset DESC, leader_epoch DESC
+              ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING))
+    LEFT JOIN (SELECT run, topic_id, partition, offset, epoch AS leader_epoch,
+                      collect_list(struct(rank, since)) AS later
+               FROM kept_batches GROUP BY run, topic_id, partition, offset, epoch)
+        USING (run, topic_id, partition, offset, leader_epoch)
+    LATERAL VIEW explode(concat(
+        array(struct(leader_epoch AS rank, appended AS since)),
+        coalesce(filter(later, one -> one.since > appended), array()))) AS known"""
 
 NO_CONTENTS = """
     -- The same where no transaction has ended: planned at once.
     SELECT CAST(NULL AS STRING) AS run, CAST(NULL AS STRING) AS topic_id,
            CAST(NULL AS BIGINT) AS partition, CAST(NULL AS BIGINT) AS offset,
-           CAST(NULL AS STRUCT<leader_epoch: BIGINT, seq: BIGINT>) AS age,
+           CAST(NULL AS STRUCT<rank: BIGINT, since: BIGINT, appended: BIGINT>) AS age,
            CAST(NULL AS BIGINT) AS appended, false AS marker, false AS aborted
     WHERE false"""
 
@@ -386,6 +405,7 @@ SHARED = {
     "isr_changes": ISR_CHANGES,
     "contested": CONTESTED,
     "rewritten": REWRITTEN,
+    "kept_batches": KEPT_BATCHES,
     "outdated": OUTDATED,
     "contents": CONTENTS,
     "holes": HOLES,

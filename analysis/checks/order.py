@@ -6,8 +6,9 @@ from kafkasim.analysis.checks.base import AT_END, about, offending
 
 POLL_JUMPS = """
     -- The members that were given something else than the offset after the last one, within a poll
-    -- or between two: the others are in order, and their records need not be looked at. Rows lie in
-    -- the order of seq already: to collect them costs less than to sort them for a window.
+    -- or between two, or passed over some at its end: the others are in order, and their records
+    -- need not be looked at. Rows lie in the order of seq already: to collect them costs less than
+    -- to sort them for a window.
     SELECT run, topic_id, partition, group, member_id
     FROM (SELECT run, topic_id, partition, group, member_id, min(dense) AS dense,
                  collect_list(seq) AS seqs, collect_list(first) AS firsts,
@@ -16,71 +17,125 @@ POLL_JUMPS = """
                        offset AS next, true AS dense
                 FROM Positioned
                 UNION ALL
-                SELECT run, topic_id, partition, seq, group, member_id, offsets[0],
-                       offsets[size(offsets) - 1] + 1,
-                       offsets = sequence(offsets[0], offsets[0] + size(offsets) - 1)
-                FROM Polled WHERE size(offsets) > 0)
+                SELECT run, topic_id, partition, seq, group, member_id,
+                       IF(size(offsets) > 0, offsets[0], -1), position,
+                       size(offsets) > 0
+                           AND offsets = sequence(offsets[0], greatest(offsets[0], position - 1))
+                FROM Polled)
           GROUP BY run, topic_id, partition, group, member_id)
     WHERE NOT dense OR seqs != array_sort(seqs)
           OR exists(zip_with(firsts, concat(array(-1L), slice(nexts, 1, size(nexts) - 1)),
                              (first, expected) -> first >= 0 AND expected >= 0
                                                   AND first != expected), jumps -> jumps)"""
 
-POLL_ORDER = offending(
-    # Within what one member covered, each poll goes on where the last one ended. A Positioned row
-    # starts a new covered range (reason none ends one, at −1). What a poll has passed over must
-    # hold no record for the reader, by what leaders had appended there, and cleaners had removed,
-    # until then. After a reset to a higher offset an old consumer is given first what it had
-    # fetched before, but for the rest of a chunk: its first record may lie between the two, and a
-    # later one at the new offset (ConsumerIterator.makeNext).
-    """
-    SELECT run, topic_id, partition, seq, member_id, offset, expected
-    FROM (SELECT run, topic_id, partition, seq, member_id, offset, expected, missed,
+JUMPS = """
+    -- Where what one member was given does not go on: a record, or the position at the end of a
+    -- poll, is not at the offset after the last one. A Positioned row starts a new covered range
+    -- (reason none ends one, at −1). After a reset to a higher offset an old consumer is given
+    -- first what it had fetched before, but for the rest of a chunk: its first record may lie
+    -- between the two, and a later one at the new offset (ConsumerIterator.makeNext). ``read`` is a
+    -- record of the log that the poll has read: this one, or the last one before.
+    SELECT run, topic_id, partition, seq, node, group, member_id, offset, expected, read
+    FROM (SELECT *, last(IF(what = 'set', struct(expected AS before, offset AS after, reset),
+                            NULL), true) OVER reader AS went
+          FROM (SELECT /*+ SHUFFLE_HASH(poll_jumps) */ *,
+                       lag(IF(what = 'record', offset + 1, offset)) OVER reader AS expected,
+                       lag(what = 'set') OVER reader AS first,
+                       last(IF(what = 'end', NULL, struct(offset, record_id)), true) OVER reader
+                           AS read
+                FROM (SELECT run, topic_id, partition, seq, node, group, member_id,
+                             IF(reason = 'none', -1, offset) AS offset,
+                             CAST(NULL AS BIGINT) AS record_id, 'set' AS what, -1 AS place,
+                             reason IN ('earliest', 'latest') AS reset
+                      FROM Positioned
+                      UNION ALL
+                      SELECT run, topic_id, partition, seq, node, group, member_id, offset,
+                             record_id, 'record', offset, false
+                      FROM polled_records
+                      UNION ALL
+                      SELECT run, topic_id, partition, seq, node, group, member_id, position, NULL,
+                             'end', 1L << 62, false
+                      FROM Polled)
+                LEFT SEMI JOIN poll_jumps USING (run, topic_id, partition, group, member_id)
+                WINDOW reader AS (PARTITION BY run, topic_id, partition, group, member_id
+                                  ORDER BY seq, place))
+          WINDOW reader AS (PARTITION BY run, topic_id, partition, group, member_id
+                            ORDER BY seq, place))
+    LEFT JOIN (SELECT DISTINCT run, group, member_id, true AS old FROM PartitionOwner)
+        USING (run, group, member_id)
+    WHERE what != 'set' AND expected >= 0 AND (offset > expected OR what = 'record')
+          AND offset != expected
+          AND NOT coalesce(old AND went.reset AND 0 <= went.before AND went.before < went.after
+                           AND IF(first, went.before <= offset AND offset < went.after,
+                                  expected < went.after AND offset = went.after),
+                           false)"""
+
+POLL_GAPS = """
+    -- The same with what lies between: whether an offset held a record for the reader, by what
+    -- leaders had appended there, and cleaners had removed, until then. A consumer hands out what
+    -- it fetched before: if a leader had cut off by then what the poll has read, what stood before
+    -- the cut counts (judging/readers/order.py).
+    WITH cuts AS (
+        SELECT run, topic_id, partition, seq AS cut, base_offset AS cut_at
+        FROM (SELECT *, lag(next_offset) OVER (
+                  PARTITION BY run, topic_id, partition ORDER BY seq) AS before
+              FROM Appended
+              LEFT SEMI JOIN (SELECT DISTINCT run, topic_id, partition FROM MarkerWritten)
+                  USING (run, topic_id, partition))
+        WHERE base_offset < before
+    ), fetched AS (
+        SELECT run, topic_id, partition, seq, member_id, offset, expected, read.offset AS read_at,
+               max(wrote) AS wrote
+        FROM jumps
+        JOIN (SELECT run, topic_id, partition, seq AS wrote,
+                     struct(base_offset + place AS offset, record_id) AS read
+              FROM Appended LEFT SEMI JOIN cuts USING (run, topic_id, partition)
+              LATERAL VIEW posexplode(record_ids) AS place, record_id)
+            USING (run, topic_id, partition, read)
+        WHERE wrote < seq
+        GROUP BY run, topic_id, partition, seq, member_id, offset, expected, read.offset
+    ), cut_off AS (
+        SELECT run, topic_id, partition, seq, member_id, offset, expected, min(cut) AS until
+        FROM fetched
+        JOIN cuts USING (run, topic_id, partition)
+        LEFT ANTI JOIN (
+            SELECT run, topic_id, partition, seq, member_id, offset, expected
+            FROM fetched
+            JOIN (SELECT run, topic_id, partition, offset AS read_at, age FROM contents)
+                USING (run, topic_id, partition, read_at)
+            WHERE age.since < seq
+            GROUP BY run, topic_id, partition, seq, member_id, offset, expected, wrote
+            HAVING max(age).appended = wrote AND count(DISTINCT age.appended) > 1)
+            USING (run, topic_id, partition, seq, member_id, offset, expected)
+        WHERE wrote < cut AND cut < seq AND cut_at <= read_at
+        GROUP BY run, topic_id, partition, seq, member_id, offset, expected)
+    SELECT run, topic_id, partition, seq, group, member_id, offset, expected,
+           bool_or(NOT coalesce(hole, false)) AS skips
+    FROM (SELECT run, topic_id, partition, seq, group, member_id, offset, expected, missed,
                  coalesce(max_by(marker OR (aborted AND coalesce(only, false)),
-                                 IF(appended < seq, age, NULL)), false)
+                                 IF(age.since < coalesce(until, seq), age, NULL)), false)
                      OR coalesce(min(removed_at) < seq, false) AS hole
-          FROM (SELECT *
-                FROM (SELECT *, last(IF(positioned, struct(expected AS before, offset AS after,
-                                                           reset), NULL), true) OVER reader AS went
-                      FROM (SELECT /*+ SHUFFLE_HASH(poll_jumps) */ *,
-                                   lag(IF(positioned, offset, offset + 1)) OVER reader AS expected,
-                                   lag(positioned) OVER reader AS first
-                            FROM (SELECT run, topic_id, partition, seq, node, group, member_id,
-                                         offset, true AS positioned, -1 AS place,
-                                         reason IN ('earliest', 'latest') AS reset
-                                  FROM Positioned
-                                  UNION ALL
-                                  SELECT run, topic_id, partition, seq, node, group, member_id,
-                                         offset, false, offset, false
-                                  FROM polled_records)
-                            LEFT SEMI JOIN poll_jumps
-                                USING (run, topic_id, partition, group, member_id)
-                            WINDOW reader AS (
-                                PARTITION BY run, topic_id, partition, group, member_id
-                                ORDER BY seq, place))
-                      WINDOW reader AS (
-                          PARTITION BY run, topic_id, partition, group, member_id
-                          ORDER BY seq, place))
-                LEFT JOIN (SELECT DISTINCT run, group, member_id, true AS old FROM PartitionOwner)
-                    USING (run, group, member_id)
+          FROM (SELECT * FROM jumps
                 LATERAL VIEW OUTER explode(
-                    IF(offset > expected, sequence(expected, offset - 1), NULL)) AS missed
-                WHERE NOT positioned AND expected >= 0 AND offset != expected
-                      AND NOT coalesce(old AND went.reset AND 0 <= went.before
-                                       AND went.before < went.after
-                                       AND IF(first, went.before <= offset AND offset < went.after,
-                                              expected < went.after AND offset = went.after),
-                                       false))
+                    IF(offset > expected, sequence(expected, offset - 1), NULL)) AS missed)
           LEFT JOIN committed_only USING (run, node, group)
-          LEFT JOIN (SELECT run, topic_id, partition, offset AS missed, marker, aborted, age,
-                            appended FROM contents)
+          LEFT JOIN cut_off
+              USING (run, topic_id, partition, seq, member_id, offset, expected)
+          LEFT JOIN (SELECT run, topic_id, partition, offset AS missed, marker, aborted, age
+                     FROM contents)
               USING (run, topic_id, partition, missed)
           LEFT JOIN (SELECT run, topic_id, partition, offset AS missed, removed_at
                      FROM cleaned_offsets)
               USING (run, topic_id, partition, missed)
-          GROUP BY run, topic_id, partition, seq, member_id, offset, expected, missed)
-    GROUP BY run, topic_id, partition, seq, member_id, offset, expected
-    HAVING offset < expected OR bool_or(NOT coalesce(hole, false))""",
+          GROUP BY run, topic_id, partition, seq, group, member_id, offset, expected, missed)
+    GROUP BY run, topic_id, partition, seq, group, member_id, offset, expected"""
+
+POLL_ORDER = offending(
+    # Within what one member covered, each poll goes on where the last one ended, and what it has
+    # passed over held no record for it.
+    """
+    SELECT run, topic_id, partition, seq, member_id, offset, expected FROM poll_gaps
+    WHERE offset < expected OR skips""",
     "IF(offset > expected, 'poll-skip', 'nonmonotonic-poll')",
     "'%s got offset %d, not %d', member_id, offset, expected",
 )
@@ -147,5 +202,5 @@ KEY_ORDER = offending(
     place=about("offset", shown=AT_END),
 )
 
-VIEWS = {"poll_jumps": POLL_JUMPS}
+VIEWS = {"poll_jumps": POLL_JUMPS, "jumps": JUMPS, "poll_gaps": POLL_GAPS}
 """Views for these checks, by name."""

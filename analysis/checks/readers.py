@@ -75,7 +75,8 @@ SKIPPED_BY_COMMIT = offending(
     # between the highest offset reached so far and the next range; behind the last range comes the
     # rest, up to whatever was committed. Records below the log start were deleted, and a group that
     # lagged skips them. A gap without a record for the group is none, nor is one whose records were
-    # appended later, after a truncation, or had been cleaned away.
+    # appended later, after a truncation, or had been cleaned away. One that stands where a member
+    # had found nothing when it passed over it was not skipped.
     """
     SELECT run, topic_id, partition, group, seq, reset, missed
     FROM (SELECT * FROM (
@@ -111,11 +112,16 @@ SKIPPED_BY_COMMIT = offending(
         USING (run, topic_id, partition, missed)
     LEFT JOIN (SELECT run, topic_id, partition, offset AS missed, removed_at FROM cleaned_offsets)
         USING (run, topic_id, partition, missed)
+    LEFT JOIN (SELECT run, topic_id, partition, group, missed, min(seq) AS over_at
+               FROM (SELECT *, explode(sequence(expected, offset - 1)) AS missed FROM poll_gaps
+                     WHERE expected < offset AND NOT skips)
+               GROUP BY run, topic_id, partition, group, missed)
+        USING (run, topic_id, partition, group, missed)
     JOIN (SELECT run, group, topic, partition, offset AS end, seq AS passed FROM OffsetCommitted)
         USING (run, group, topic, partition)
     WHERE NOT coalesce(marker OR (aborted AND coalesce(only, false)), false) AND end > missed
-    GROUP BY run, topic_id, partition, group, seq, reset, missed, appended, removed_at
-    HAVING coalesce(appended, -1) <= max(passed)
+    GROUP BY run, topic_id, partition, group, seq, reset, missed, appended, removed_at, over_at
+    HAVING coalesce(appended, -1) <= max(passed) AND NOT coalesce(over_at < max(passed), false)
            AND NOT coalesce(removed_at < max(passed), false)""",
     "'skipped-by-commit'",
     "'group %s committed past offset %d unprocessed', group, missed",

@@ -19,7 +19,7 @@ from kafkasim.model import facts
 from kafkasim.scenarios.judging.copies.overtaken import Overtaken
 from kafkasim.scenarios.judging.group_members import Excuses, lost_group
 from kafkasim.scenarios.judging.invariants.traced import offsets_partition
-from kafkasim.scenarios.judging.readers.legacy.fetched_before import FetchedBefore
+from kafkasim.scenarios.judging.readers.order import ReadingOrder
 from kafkasim.scenarios.judging.readers.passed import Passed, Place, ProcessedRanges, Stalled
 from kafkasim.scenarios.judging.readers.removed_offsets import DeletedOffsets
 from kafkasim.scenarios.judging.source import (
@@ -124,12 +124,11 @@ class Delivery:
         self._sent: dict[tuple[str, PartitionKey, int, int], tuple[int, int]] = {}
         self._processors: dict[str, None] = {}  # hosts: their records have the ids of inputs
         self._values: dict[PartitionKey, dict[int, int]] = {}
-        # By group and member: the offset that poll() must return next.
-        self._readers: dict[tuple[str, str, PartitionKey], int] = {}
         # By offset: the row in which the group got it last, and how often if it was twice or more.
         self._delivered: dict[tuple[str, PartitionKey], dict[int, int]] = {}
         self._repeated: dict[tuple[str, PartitionKey], dict[int, int]] = {}
         self._processed = ProcessedRanges()
+        self._order = ReadingOrder(trace, self._holes, self._note)
         self._first: dict[tuple[str, PartitionKey], int] = {}
         self._groups: dict[PartitionKey, dict[str, None]] = {}  # who has had a position in it
         # The highest reset to latest, which skips all below, and the row of the last reset.
@@ -143,7 +142,6 @@ class Delivery:
         self._excuses = Excuses(trace)
         self._given_again = GivenAgain(trace, losses)
         self._overtaken = Overtaken(trace)
-        self._before = FetchedBefore(trace)
         self.given_back = GivenBack(trace)
         self.stalled = Stalled(trace, self._delivered)
         self._trimmed: dict[PartitionKey, int] = {}
@@ -195,7 +193,7 @@ class Delivery:
 
     def _on_positioned(self, seq: int, _t: int, _node: str, fact: facts.Positioned) -> None:
         key = (fact.topic_id, fact.partition)
-        self._before.positioned(self._readers, fact)
+        self._order.positioned(fact)
         if fact.reason == "none":
             return
         first = self._first.get((fact.group, key))
@@ -209,21 +207,13 @@ class Delivery:
 
     def _on_polled(self, seq: int, _t: int, node: str, fact: facts.Polled) -> None:
         key = (fact.topic_id, fact.partition)
-        offsets = fact.offsets
-        if not offsets:
+        self._order.polled(seq, node, fact)
+        if not fact.offsets:
             return
-        reader = (fact.group, fact.member_id, key)
-        expected = self._readers.get(reader)
-        if expected is not None:
-            for offset in offsets:
-                if offset != expected and not self._before.explains(reader, expected, offset):
-                    self._note_jump(key, fact.group, node, expected, offset, seq)
-                expected = offset + 1
-            self._readers[reader] = expected
         place = (fact.group, key)
         values = self._values.setdefault(key, {})
         delivered = self._delivered.setdefault(place, {})
-        for offset, record_id in zip(offsets, fact.record_ids):
+        for offset, record_id in zip(fact.offsets, fact.record_ids):
             if values.setdefault(offset, record_id) != record_id:
                 detail = f"offset {offset} has two values"
                 self._note(
@@ -237,20 +227,6 @@ class Delivery:
     def delivered(self, group: str, key: PartitionKey) -> Container[int]:
         """Return the offsets that a group got."""
         return self._delivered.get((group, key), ())
-
-    def _note_jump(
-        self, key: PartitionKey, group: str, node: str, expected: int, offset: int, seq: int
-    ) -> None:
-        """Note a jump in what a reader got, unless nothing for it lies between."""
-        if offset < expected:
-            name, missed = "nonmonotonic-poll", ""
-        else:
-            committed_only = self._holes.reads_committed(node, group)
-            first = self._holes.first_missed(key, expected, offset, committed_only)
-            if first is None:
-                return
-            name, missed = "poll-skip", f", without {first}" if first != expected else ""
-        self._note(name, key, f"{node} got offset {offset} after {expected - 1}{missed}", seq)
 
     def _on_committed(self, seq: int, _t: int, _node: str, fact: facts.OffsetCommitted) -> None:
         name = (fact.group, fact.topic, fact.partition)
@@ -439,12 +415,17 @@ class Delivery:
                 self._skipped(place, key, low, high)
 
     def _skipped(self, place: Place, key: PartitionKey, low: int, high: int) -> None:
-        """Note the records that a commit passed. One that was appended later was not passed."""
+        """Note the records that a commit passed. One that was appended later was not passed.
+
+        Nor was one that stands where a member had found nothing.
+        """
         group, last = place[0], self._committed[place][0]
         committed_only = self._holes.was_read_committed(group, key)
         for offset in range(low, high):
             row = self._passed.row(place, offset)
             passed = self._holes.appended(key, offset) < row
-            if passed and self._holes.holds(key, offset, committed_only, row):
+            if not passed or self._order.had_nothing(group, key, offset, row):
+                continue
+            if self._holes.holds(key, offset, committed_only, row):
                 detail = f"group {group} committed past offset {offset} unprocessed"
                 self._note("skipped-by-commit", key, detail, last, group, offset=offset)

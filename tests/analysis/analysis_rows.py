@@ -146,8 +146,11 @@ def positioned(offset: int, reason: str = "earliest", member: str = "m1") -> tup
     return "consumer-1", facts.Positioned("g", member, T, 0, offset, reason)
 
 
-def polled(offsets: Sequence[int], ids: Sequence[int], member: str = "m1") -> tuple[str, Any]:
-    position = offsets[-1] + 1
+def polled(
+    offsets: Sequence[int], ids: Sequence[int], member: str = "m1", position: int = -1
+) -> tuple[str, Any]:
+    """``position`` is that after the poll; by default it is behind the last record."""
+    position = position if position >= 0 else offsets[-1] + 1
     fact = facts.Polled("g", member, T, 0, position, position, tuple(offsets), tuple(ids))
     return "consumer-1", fact
 

@@ -98,8 +98,8 @@ HANDOVER_CASES: dict[str, tuple[Case, dict[str, int]]] = {
     "handover, covered: nothing was returned": (
         [topic(), positioned(5, "committed"), told(5), revoked()], {}),
     "handover, covered: poll() passed over a marker": (
-        [*BEGUN, told(2), ("consumer-1", facts.Polled("g", "m1", T, 0, 3, 3, (), ())), revoked()],
-        {}),
+        [*BEGUN, *marker(2, True), told(2),
+         ("consumer-1", facts.Polled("g", "m1", T, 0, 3, 3, (), ())), revoked()], {}),
     "handover, covered: the position went back before the commit": (
         [*BEGUN, MORE, positioned(1, "seek"), told(1), revoked()], {}),
     "handover, not judged: the commit failed": (

@@ -20,6 +20,7 @@ from tests.analysis.analysis_rows import (
     marker,
     polled,
     positioned,
+    processed,
     topic,
 )
 
@@ -78,8 +79,62 @@ FETCHED_BEFORE: dict[str, tuple[Case, dict[str, int]]] = {
 }  # fmt: skip
 """An old consumer is given what it had fetched before a reset, but for the rest of a chunk."""
 
+
+def wrote(base: int, *ids: int, epoch: int = 1) -> tuple[str, Any]:
+    """A leader appends one batch, which belongs to no transaction."""
+    return "broker-1", facts.Appended(T, 0, epoch, base, base + len(ids), -1, -1, -1, ids)
+
+
+READ = [positioned(0), wrote(0, 100), *marker(1, True), wrote(2, 102)]
+LOST = [wrote(0, 200, epoch=2), wrote(1, 201, epoch=2)]
+CUT_OFF: dict[str, tuple[Case, dict[str, int]]] = {
+    "not skipped: a marker that was passed before a record took its place": (
+        [*READ, polled([0], [100], position=2), wrote(1, 201, epoch=2), wrote(2, 202, epoch=2),
+         polled([2], [202])], {}),
+    "skipped: a record that took its place before it was passed": (
+        [*READ, polled([0], [100]), wrote(1, 201, epoch=2), wrote(2, 202, epoch=2),
+         polled([2], [202])], {"poll-skip": 1}),
+    "skipped: a record at the end of a poll": (
+        [positioned(0), wrote(0, 100, 101), *marker(2, True), polled([0], [100], position=3)],
+        {"poll-skip": 1}),
+    "skipped: a record by a poll that returns none": (
+        [positioned(0), *marker(0, True), wrote(1, 101), polled([], [], position=2)],
+        {"poll-skip": 1}),
+    "not skipped: a marker by a poll that returns none": (
+        [positioned(0), *marker(0, True), wrote(1, 101), polled([], [], position=1),
+         polled([1], [101])], {}),
+    "not skipped: fetched before another leader replaced the marker": (
+        [*READ, *LOST, wrote(2, 202, epoch=2), polled([0, 2], [100, 102])], {}),
+    "not skipped: fetched before, and its record is not replaced yet": (
+        [*READ, *LOST, polled([0, 2], [100, 102])], {}),
+    "not skipped: fetched before, behind the last record": (
+        [*READ[:-1], *LOST, polled([0], [100], position=2)], {}),
+    "not skipped: fetched before, in a poll without a record behind the last one": (
+        [*READ[:-1], polled([0], [100]), *LOST, polled([], [], position=2)], {}),
+    "not skipped: aborted when it was fetched": (
+        [READ_COMMITTED, positioned(0), appended(0, 1), *marker(1, False), wrote(2, 102), *LOST,
+         wrote(2, 202, epoch=2), polled([2], [102])], {}),
+    "skipped: what was fetched is of the log that has a record there": (
+        [*READ, *LOST, wrote(2, 202, epoch=2), polled([0, 2], [200, 202])], {"poll-skip": 1}),
+    "skipped: what was fetched had a record where a marker is now": (
+        [positioned(0), wrote(0, 100, 101, 102), wrote(0, 200, epoch=2), *marker(1, True, epoch=2),
+         wrote(2, 202, epoch=2), polled([0, 2], [100, 102])], {"poll-skip": 1}),
+    "skipped: a position that was set tells nothing of the log": (
+        [*READ[:-1], polled([0], [100]), *LOST, positioned(1), polled([], [], position=2)],
+        {"poll-skip": 1}),
+    "not skipped by commit: a marker that was passed before a record took its place": (
+        [topic(), *READ[:-1], polled([0], [100], position=2), processed(0, 1), committed(2),
+         wrote(1, 201, epoch=2), committed(2), final(1, 100, 201, leading=True)], {}),
+    "skipped by commit: a record that took its place before it was passed": (
+        [topic(), *READ[:-1], polled([0], [100]), processed(0, 1), committed(1),
+         wrote(1, 201, epoch=2), committed(2), final(1, 100, 201, leading=True)],
+        {"skipped-by-commit": 1}),
+}  # fmt: skip
+"""A leader has cut off what a member has read, and appends something else."""
+
 GAP_CASES: dict[str, tuple[Case, dict[str, int]]] = {
     **FETCHED_BEFORE,
+    **CUT_OFF,
     "not skipped: a marker": (
         [positioned(0), appended(0, 1), *marker(1, True), appended(2, 3, producer=-1),
          polled([0, 2], [100, 102])], {}),

@@ -16,6 +16,9 @@ The isolation level is a member's own: in an upgrade of its configuration a grou
 member passes over is judged by its level. What a whole group has missed in a partition is judged as
 for read_committed if any member that had the partition reads so, because it may have been there.
 
+A member that hands out a record which another one has replaced since had fetched it before: what it
+passes over is judged by the log as it was before that record was cut off.
+
 What any replica's cleaner has removed holds nothing either, from then on, whichever replica is
 read: LATEST says that it may be missing everywhere (``judging/invariants/cleaned/latest.py``).
 
@@ -25,7 +28,7 @@ The Spark checks rebuild the same in the views ``contents``, ``committed_only`` 
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
 from kafkasim.model import facts
@@ -50,14 +53,17 @@ class _Partition:
     """What leaders have appended to one partition."""
 
     __slots__ = (
-        "_content", "_counted", "_ids", "_led", "_markers", "_read", "_rivals", "appended",
-        "elections", "keyed", "markers", "removed", "runs",
+        "_content", "_counted", "_ids", "_markers", "_past", "_read", "_rivals", "appended",
+        "cuts", "elections", "markers", "removed", "runs",
     )  # fmt: skip
 
     def __init__(self) -> None:
         self.appended: list[tuple[int, int, int, int, int, tuple[int, ...]]] = []
-        """Epoch, base, next offset, producer, row; of a compacted topic the record ids, too"""
-        self.keyed = False  # whether its topic is compacted
+        """Epoch, base, next offset, producer, row, record ids"""
+        self.cuts: list[tuple[int, int]] = []
+        """Row and base offset of the batches that stand below the end of the batch before them: a
+        leader had truncated what was there, or has not what another one wrote"""
+        self._past: dict[int, _Partition] = {}  # by row: as it was before it
         self.removed: dict[int, int] = {}  # by offset: the row of the first cleaner's removal
         self._ids: dict[int, None] | None = None
         self.markers: dict[tuple[int, int], bool] = {}  # by offset and epoch: committed?
@@ -69,6 +75,14 @@ class _Partition:
         self._content: dict[int, Content] = {}  # by offset
         self._rivals: dict[int, list[Content]] = {}  # by offset, where several epochs appended
         self._markers: dict[int, list[int]] = {}  # by producer: the offsets of its markers
+
+    def append(self, fact: facts.Appended, seq: int) -> None:
+        """Note a batch of a leader."""
+        base = fact.base_offset
+        if self.appended and base < self.appended[-1][2]:
+            self.cuts.append((seq, base))
+        end, producer = fact.next_offset, fact.producer_id
+        self.appended.append((fact.leader_epoch, base, end, producer, seq, fact.record_ids))
 
     def extend(self, node: str, base: int, epoch: int) -> None:
         """Note that the log of a node goes on at an offset with batches of a leader epoch."""
@@ -107,6 +121,43 @@ class _Partition:
         """Return whether a marker stands at an offset."""
         found = self.content(offset)
         return found is not None and (offset, found[0]) in self.markers
+
+    def holds(self, offset: int, committed_only: bool, before: int = 1 << 62) -> bool:
+        """Return whether an offset has a record for a reader (:meth:`Holes.holds`)."""
+        if self.removed.get(offset, before) < before or self.is_marker(offset):
+            return False
+        return not (committed_only and self.decision(offset) is False)
+
+    def read_by(self, record: tuple[int, int]) -> _Partition:
+        """Return the partition as it was when a record, offset and id, was read.
+
+        That is as it is now if the record stands, else as it was before it was cut off.
+        """
+        if not self.cuts:
+            return self
+        offset, record_id = record
+        standing = self.content(offset)
+        rivals = self._rivals.get(offset, [standing] if standing else [])
+        rows = [row for _, _, row in rivals if self._wrote(row, offset) == record_id]
+        if not rows or (offset in self._rivals and standing is not None and standing[2] in rows):
+            return self
+        cut = next((row for row, base in self.cuts if row > rows[-1] and base <= offset), None)
+        return self if cut is None else self._before(cut)
+
+    def _wrote(self, row: int, offset: int) -> int | None:
+        """Return the id of the record that the batch of a row has at an offset, if it is known."""
+        at = bisect_left(self.appended, row, key=lambda batch: batch[4])
+        _, base, _, _, _, ids = self.appended[at]
+        return ids[offset - base] if ids else None
+
+    def _before(self, row: int) -> _Partition:
+        past = self._past.get(row)
+        if past is None:
+            past = self._past[row] = _Partition()
+            past.appended = [batch for batch in self.appended if batch[4] < row]
+            past.elections = [each for each in self.elections if each[0] <= len(past.appended)]
+            past.markers, past.removed = self.markers, self.removed
+        return past
 
     def was_removed(self, record_id: int) -> bool:
         """Return whether a cleaner has removed a record; asked at the end of a run."""
@@ -204,7 +255,6 @@ class Holes:
         trace.subscribe(facts.Appended, self._on_appended)
         trace.subscribe(facts.MarkerWritten, self._on_marker)
         trace.subscribe(facts.ReadsCommitted, self._on_isolation)
-        trace.subscribe(facts.KeysAppended, self._on_keys)
         trace.subscribe(facts.TransactionBegun, self._follow)
         trace.subscribe(facts.KeysAppended, self._follow)
         trace.subscribe(facts.Cleaned, self._on_cleaned)
@@ -243,16 +293,11 @@ class Holes:
 
     def _on_appended(self, seq: int, _t: int, node: str, fact: facts.Appended) -> None:
         state = self._partitions.get((fact.topic_id, fact.partition)) or self._partition(fact)
-        ids = fact.record_ids if state.keyed else ()
-        epoch, base, end = fact.leader_epoch, fact.base_offset, fact.next_offset
-        state.appended.append((epoch, base, end, fact.producer_id, seq, ids))
+        state.append(fact, seq)
+        epoch, base = fact.leader_epoch, fact.base_offset
         runs = state.runs.get(node)
         if runs is None or runs[-1][1] != epoch or runs[-1][0] > base:
             state.extend(node, base, epoch)
-
-    def _on_keys(self, _seq: int, _t: int, _node: str, fact: facts.KeysAppended) -> None:
-        """Remember the record ids of compacted partitions."""
-        self._partition(fact).keyed = True
 
     def _on_cleaned(self, seq: int, _t: int, _node: str, fact: facts.Cleaned) -> None:
         removed = self._partition(fact).removed
@@ -358,11 +403,7 @@ class Holes:
         """
         if not self.has_holes(key):
             return True
-        if self._partitions[key].removed.get(offset, before) < before:
-            return False
-        if self._partitions[key].is_marker(offset):
-            return False
-        return not (committed_only and self.is_aborted(key, offset))
+        return self._partitions[key].holds(offset, committed_only, before)
 
     def readable(
         self, key: PartitionKey, leader: facts.FinalReplica, offset: int, group: str
@@ -374,11 +415,19 @@ class Holes:
         return self.holds(key, offset, committed_only)
 
     def first_missed(
-        self, key: PartitionKey, low: int, high: int, committed_only: bool
+        self,
+        key: PartitionKey,
+        low: int,
+        high: int,
+        committed_only: bool,
+        read: tuple[int, int] | None = None,
     ) -> int | None:
-        """Return the first offset in [``low``, ``high``) with a record for a reader, or None."""
+        """Return the first offset in [``low``, ``high``) with a record for a reader, or None.
+
+        ``read`` is a record of the log that the reader has read, offset and id; None: that of now.
+        """
         if not self.has_holes(key):
             return low
-        return next(
-            (each for each in range(low, high) if self.holds(key, each, committed_only)), None
-        )
+        state = self._partitions[key]
+        log = state if read is None else state.read_by(read)
+        return next((each for each in range(low, high) if log.holds(each, committed_only)), None)

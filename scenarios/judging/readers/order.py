@@ -1,0 +1,98 @@
+"""Are the offsets that a consumer gets in order, and what does it pass over: poll-skip.
+
+What poll() tells is a piece of one replica's log, as a fetch has read it: the records from the
+position on, and at its end a position that is behind markers and aborted records, too. An offset is
+judged when a position passes it, because a loss may put a record where a marker was.
+
+A consumer hands out what it fetched some time before: FetchCollector.fetchRecords, before 3.7
+Fetcher.fetchRecords, only asks whether the position is still where that fetch goes on. Meanwhile
+the log may have lost these records. So the records of a poll, or the last one before if it has
+none, say which log was read, and whether an offset between them held a record for the reader is
+asked of the log of that time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kafkasim.model import facts
+from kafkasim.scenarios.judging.readers.legacy.fetched_before import FetchedBefore, Reader
+from kafkasim.scenarios.judging.source import FactSource, PartitionKey
+from kafkasim.scenarios.judging.transactions.holes import Holes
+
+Note = Callable[[str, PartitionKey, str, int], None]
+"""``note(anomaly, partition, detail, seq)``: take a jump."""
+
+
+class ReadingOrder:
+    """Follows what each member has been given since its position was set."""
+
+    def __init__(self, trace: FactSource, holes: Holes, note: Note) -> None:
+        self._holes = holes
+        self._note = note
+        self._before = FetchedBefore(trace)
+        self._expected: dict[Reader, int] = {}  # the offset that poll() must go on with
+        self._last: dict[Reader, tuple[int, int]] = {}  # offset and id of the last record
+        # By group and partition: offsets that had nothing for a member when it passed over them,
+        # and the first row in which one did.
+        self._over: dict[tuple[str, PartitionKey], dict[int, int]] = {}
+
+    def had_nothing(self, group: str, key: PartitionKey, offset: int, before: int) -> bool:
+        """Return whether a member had passed over an offset before a row: it had nothing for it.
+
+        No commit behind it skips what a leader has appended there since, after a loss.
+        """
+        return self._over.get((group, key), {}).get(offset, before) < before
+
+    def positioned(self, fact: facts.Positioned) -> None:
+        """Take a position that was set."""
+        self._last.pop((fact.group, fact.member_id, (fact.topic_id, fact.partition)), None)
+        self._before.positioned(self._expected, fact)
+
+    def polled(self, seq: int, node: str, fact: facts.Polled) -> None:
+        """Take what poll() tells, and note where it does not go on from the offset before."""
+        key = (fact.topic_id, fact.partition)
+        reader = (fact.group, fact.member_id, key)
+        expected = self._expected.get(reader)
+        if expected is None:
+            return
+        explains = self._before.explains
+        for offset, record_id in zip(fact.offsets, fact.record_ids):
+            if offset != expected and not explains(reader, expected, offset):
+                self._jump(seq, node, fact, expected, offset, (offset, record_id))
+            expected = offset + 1
+        if fact.offsets:
+            self._last[reader] = (fact.offsets[-1], fact.record_ids[-1])
+        if fact.position > expected:
+            if not explains(reader, expected, fact.position):
+                self._jump(seq, node, fact, expected, fact.position, self._last.get(reader))
+            expected = fact.position
+        self._expected[reader] = expected
+
+    def _jump(
+        self,
+        seq: int,
+        node: str,
+        fact: facts.Polled,
+        expected: int,
+        offset: int,
+        read: tuple[int, int] | None,
+    ) -> None:
+        """Note a jump to an offset, unless the log that was read has nothing between.
+
+        ``read`` is a record of that log, None if there is none.
+        """
+        key = (fact.topic_id, fact.partition)
+        got = "got" if read is not None and read[0] == offset else "went on to"
+        if offset < expected:
+            name, missed = "nonmonotonic-poll", ""
+        else:
+            committed_only = self._holes.reads_committed(node, fact.group)
+            first = self._holes.first_missed(key, expected, offset, committed_only, read)
+            if first is None:
+                over = self._over.setdefault((fact.group, key), {})
+                for each in range(expected, offset):
+                    over.setdefault(each, seq)
+                return
+            name, missed = "poll-skip", f", without {first}" if first != expected else ""
+        self._note(name, key, f"{node} {got} offset {offset} after {expected - 1}{missed}", seq)
