@@ -19,6 +19,7 @@ from kafkasim.analysis.checks.outside.audit import AUDIT
 from kafkasim.analysis.checks.outside.results import RESULTS
 from kafkasim.analysis.checks.shares import queries as shares
 from kafkasim.analysis.checks.transactions import queries as transactions
+from kafkasim.analysis.checks.transactions.verified import VERIFIED_IN_ORDER
 
 CHECKS: dict[str, str] = {
     "lost-write": delivery.LOST_WRITE,
@@ -69,6 +70,7 @@ CHECKS: dict[str, str] = {
     "hanging-transaction": transactions.HANGING,
     "zombie-producer": transactions.ZOMBIE,
     "needless-epoch": transactions.NEEDLESS_EPOCH,
+    "verified-in-order": VERIFIED_IN_ORDER,
     "processor-outputs": transactions.OUTPUTS,
     "accepted-again": shares.ACCEPTED_AGAIN,
     "held-twice": shares.HELD_TWICE,
@@ -98,6 +100,7 @@ NEEDED: dict[str, str] = {
     "hanging-transaction": "TransactionBegun",
     "zombie-producer": "TransactionBegun",
     "needless-epoch": "TransactionState",
+    "verified-in-order": "BatchUnverified",
     "processor-outputs": "ProcessorStarted",
     "accepted-again": "ShareAcquired",
     "held-twice": "ShareAcquired",

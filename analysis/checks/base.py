@@ -23,7 +23,8 @@ from kafkasim.analysis.checks.harm.limits import BROKER_LIMITS
 
 JUDGED_KINDS = (
     "Cleaned", "FinalCleaned", "KeysAppended",
-    "Acked", "Appended", "ApplicationFailed", "AuditCounted", "AuditPublished", "BecameFollower",
+    "Acked", "Appended", "ApplicationFailed", "AuditCounted", "AuditPublished", "BatchUnverified",
+    "BecameFollower",
     "BecameLeader", "BrokerHeartbeat", "BrokerRegistration", "BrokerState", "ClockDrifted",
     "CommitResult", "ConfigChanged", "ConsumerAssigned", "ConsumerRevoked", "ControlRequest",
     "ControllerActive", "CoordinatorLoaded", "FaultEnded", "FaultStarted", "FinalOffset",

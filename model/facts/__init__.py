@@ -125,6 +125,7 @@ from kafkasim.model.facts.share.records import (
     ShareStartMoved,
 )
 from kafkasim.model.facts.transactions import (
+    BatchUnverified,
     MarkerGivenUp,
     MarkerSkipped,
     MarkerWritten,
@@ -242,6 +243,7 @@ __all__ = [
     "ApplicationFailed",
     "AuditCounted",
     "AuditPublished",
+    "BatchUnverified",
     "BecameFollower",
     "BecameLeader",
     "BrokerHeartbeat",

@@ -110,6 +110,22 @@ class TransactionState:
 
 
 @value
+class BatchUnverified:
+    """A leader refused a batch whose transaction the coordinator did not confirm (KIP-890).
+
+    The leader appends no later batch of the producer before this one (KAFKA-14920).
+    """
+
+    topic_id: str
+    partition: int
+    leader_epoch: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    error: str  # that the producer gets
+
+
+@value
 class MarkerGivenUp:
     """A coordinator will not send a marker again: the partition's leader has refused it for good.
 

@@ -59,6 +59,7 @@ INVARIANTS: Mapping[str, OfRow] = {
     "OFFSET": clients.older_offset,
     "LAGREASON": servers.needless_shrink,
     "FENCEREASON": servers.needless_fencing,
+    "VERIFYORDER": transactions.overtaken,
 }
 """Chains that begin at the row that broke an invariant."""
 

@@ -72,6 +72,7 @@ LATE_UNFENCING = {
 
 STORY_CASES = {
     **_cases(HARM, _of_registered, {each: each for each in ("HWSTALL", "ACKLATE")}),
+    **_cases(HARM, _at, {"VERIFYORDER": "VERIFYORDER"}),
     **_cases(STEADY_CLOCKS, _at, {each: each for each in ("SHUTDOWNENDS", "FENCEREASON")}),
     **_cases(INVARIANTS, passing, {each: each for each in ("READISR", *OF_GROUPS)}),
     **_cases(LATE_UNFENCING, passing, {"ISRELIG": "ISRELIG"}),

@@ -12,6 +12,7 @@ from kafkasim.model.broker.common.transactions.add_partitions import AddPartitio
 from kafkasim.model.controller.common.image import BrokerImage, MetadataImage, TopicImage
 from kafkasim.model.effects import Opened, Post, Process, Request, Response, Send
 from kafkasim.model.errors import NONE, Errors
+from kafkasim.model.facts import BatchUnverified
 from kafkasim.model.messages import (
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnTransaction,
@@ -170,6 +171,32 @@ def test_lost_leadership_is_found_before_the_question() -> None:
     leader.tell(1)
     assert leader.error(leader.send(0)) is Errors.NOT_LEADER_OR_FOLLOWER
     assert leader.coordinators.asked == []
+
+
+def _unverified(leader: Leader) -> list[tuple[int, str]]:
+    told = [fact for _, fact in leader.facts if isinstance(fact, BatchUnverified)]
+    return [(fact.base_sequence, fact.error) for fact in told]
+
+
+def test_no_batch_overtakes_one_of_which_the_leader_tells_that_it_waits() -> None:
+    leader = Leader()
+    first, second = leader.send(0), leader.send(1)
+    leader.answer(Errors.NETWORK_EXCEPTION)
+    leader.answer()
+    assert leader.error(first) is Errors.NOT_ENOUGH_REPLICAS
+    assert leader.error(second) is Errors.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert _unverified(leader) == [(0, "NOT_ENOUGH_REPLICAS")]
+
+
+def test_answer_about_a_batch_that_was_sent_again_and_appended_tells_of_nothing() -> None:
+    leader = Leader()
+    first, again = leader.send(0), leader.send(0)
+    leader.coordinators.waiting.reverse()
+    leader.answer()
+    leader.answer(Errors.NETWORK_EXCEPTION)
+    assert leader.error(again) is NONE
+    assert leader.error(first) is Errors.NOT_ENOUGH_REPLICAS
+    assert _unverified(leader) == []
 
 
 # ---------------------------------------------------------------------- AddPartitionsToTxnManager

@@ -93,6 +93,15 @@ def failed(t: float, after: float) -> Timed:
     return t, "producer-1", facts.SendFailed(T, P, (10,), "TIMED_OUT", True, latency, 1)
 
 
+def unverified(t: float, sequence: int, epoch: int = 0) -> Timed:
+    error = "NOT_ENOUGH_REPLICAS"
+    return t, "broker-1", facts.BatchUnverified(T, P, 0, 7, epoch, sequence, error)
+
+
+def sequenced(t: float, sequence: int, *, pid: int = 7, epoch: int = 0) -> Timed:
+    return t, "broker-1", facts.Appended(T, P, 0, 0, 1, pid, epoch, sequence, ())
+
+
 def reported(t: float, broker: int, offset: int, stops: bool = False) -> Timed:
     return t, "controller-1", facts.BrokerHeartbeat(broker, 1, offset, False, stops)
 
@@ -414,6 +423,36 @@ STORIES: dict[str, tuple[list[Timed], list[Timed], list[Timed]]] = {
     "ACKLATE never": (
         [limit("producer-1", "request.timeout.ms", 1), PRODUCED[0], PRODUCED[1], PRODUCED[3]],
         [failed(9, 4.1)], [failed(11, 6.1)],
+    ),
+    "VERIFYORDER a batch waits for its verification": (
+        [(0, "broker-1", led(0)), unverified(1, 0)],
+        [sequenced(2, 0), sequenced(2, 1)],
+        [sequenced(2, 1)],
+    ),
+    "VERIFYORDER the lowest of those that wait comes first": (
+        [(0, "broker-1", led(0)), unverified(1, 1), unverified(1, 0), unverified(1, 2)],
+        [sequenced(2, 0), sequenced(2, 1)],
+        [sequenced(2, 1)],
+    ),
+    "VERIFYORDER a marker ends the transaction": (
+        [(0, "broker-1", led(0)), unverified(1, 0)],
+        [sequenced(2, -1), sequenced(3, 1)],
+        [sequenced(2, 0, pid=8), sequenced(3, 1)],
+    ),
+    "VERIFYORDER a later epoch begins anew": (
+        [(0, "broker-1", led(0)), unverified(1, 3), unverified(1, 1, 1), unverified(1, 0)],
+        [sequenced(2, 1, epoch=1)],
+        [sequenced(2, 2, epoch=1)],
+    ),
+    "VERIFYORDER another leader knows nothing of it": (
+        [(0, "broker-1", led(0)), unverified(1, 0)],
+        [(2, "broker-1", led(1)), sequenced(3, 1)],
+        [(2, "broker-2", led(1)), sequenced(3, 1)],
+    ),
+    "VERIFYORDER the leader has forgotten what waits": (
+        [(0, "broker-1", led(0)), unverified(1, 0)],
+        [sequenced(86_400, 1)],
+        [sequenced(86_399, 1)],
     ),
     "STALESERVE a leader that knows better": (
         MOVED, [reported(6, 1, 3), (6.1, "broker-1", appended(0, (10,)))],

@@ -14,6 +14,7 @@ SETTINGS: dict[str, tuple[str, int, int]] = {
     "shutdown_backoff_us": ("controlled.shutdown.retry.backoff.ms", 5000, 1000),
     "consumer_session_us": ("group.consumer.session.timeout.ms", 45000, 1000),
     "append_linger_us": ("group.coordinator.append.linger.ms", 5, 1000),
+    "producer_us": ("producer.id.expiration.ms", 86_400_000, 1000),
     "most_deliveries": ("group.share.delivery.count.limit", 5, 1),
 }
 """Column to Kafka's setting, its default, and how many µs its unit has."""

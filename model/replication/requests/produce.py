@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from kafkasim.model.effects import Close, Request, Respond
 from kafkasim.model.errors import Errors
+from kafkasim.model.facts import BatchUnverified
 from kafkasim.model.messages import ProducePartitionResponse, ProduceRequest, ProduceResponse
 from kafkasim.model.records import RecordBatch, TopicPartition
 from kafkasim.model.replication.ports import NoQuota
@@ -202,7 +203,6 @@ class ProduceHandler:
 
         ``item`` is what the answer is for: a Produce or a WriteTxnMarkers request.
         """
-        refused = verified.errors
         unnamed = self._hosted.unnamed if origin is AppendOrigin.CLIENT else ()
         statuses: list[ProduceStatus] = []
         grown: list[Partition] = []
@@ -215,10 +215,11 @@ class ProduceHandler:
             if partition is None or tp in unnamed:
                 self._refuse(status, tp, tp in unnamed)
                 continue
-            if tp in refused:
-                status.error = refused[tp]
-                continue
             guard = verified.guards.get(tp)
+            if tp in verified.errors:
+                status.error = verified.errors[tp]
+                self._tell_unverified(partition, data.batch, guard, status.error)
+                continue
             appended = self._append(partition, data.batch, request, origin, guard, status, now)
             if appended is None:
                 continue
@@ -238,6 +239,29 @@ class ProduceHandler:
             self._purgatory.add(waiting, request.timeout_ms, now)
         else:
             answer(item, statuses, now, now)
+
+    def _tell_unverified(
+        self,
+        partition: Partition,
+        batch: RecordBatch,
+        guard: VerificationStateEntry | None,
+        error: Errors,
+    ) -> None:
+        """Tell of a batch about which the coordinator did not say yes, unless the question is out
+        of date: the producer has appended meanwhile, or its transaction has ended."""
+        if guard is None or not partition.log.producers.is_current(batch.producer_id, guard):
+            return
+        self._process.out.append(
+            BatchUnverified(
+                partition.topic_id,
+                partition.tp.partition,
+                partition.leader_epoch,
+                batch.producer_id,
+                batch.producer_epoch,
+                batch.base_sequence,
+                error.name,
+            )
+        )
 
     def _refused(self, tp: TopicPartition) -> ProduceStatus:
         """Refuse the acks of a request (ReplicaManager.appendRecords, isValidRequiredAcks).

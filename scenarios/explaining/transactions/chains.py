@@ -1,5 +1,5 @@
 """The chains of transactions: read though aborted, read too early, torn, never ended, processed
-twice or not at all."""
+twice or not at all; and a batch that overtook another one."""
 
 from __future__ import annotations
 
@@ -72,6 +72,17 @@ def needless_epoch(facts: Facts, _key: Key, found: Found) -> Chain:
     mine = {"transactional_id": raised["transactional_id"]}
     chain.add(*facts.rows(["TransactionState"], before=raised["seq"], **mine)[-3:], raised)
     chain.turns(raised, "the epoch rose by more than one fence and one end of a transaction take")
+    return chain
+
+
+def overtaken(facts: Facts, key: Key, row: Row) -> Chain:
+    """Return how a batch got ahead of one that its leader had refused, and what became of both."""
+    chain = Chain()
+    mine = {"node": row["node"], "producer_id": row["producer_id"]}
+    chain.add(*facts.rows(["BatchUnverified"], key, before=row["seq"], **mine)[-3:])
+    chain.turns(row, "a lower sequence waits for its verification, and is out of order from now on")
+    told = facts.rows(["SendFailed", "SequencesRewritten"], key, after=row["seq"])
+    chain.add(*told[:2])
     return chain
 
 

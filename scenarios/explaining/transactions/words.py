@@ -95,6 +95,13 @@ def _marker(facts: Facts, row: Row) -> Said:
     return f"{text} at offset {row['offset']}", "4.4"
 
 
+def _unverified(facts: Facts, row: Row) -> Said:
+    place = facts.name((row["topic_id"], row["partition"]))
+    text = f"{row['node']}, leader of {place}, does not know that producer id"
+    text += f" {row['producer_id']}, epoch {row['producer_epoch']}, has a transaction there"
+    return f"{text}, and refuses sequence {row['base_sequence']} ({row['error']})", "4.4"
+
+
 def _given_up(_: Facts, row: Row) -> Said:
     text = f"{row['node']}, coordinator of {row['transactional_id']}, gives up the marker for"
     text += f" {row['topic']}-{row['partition']} ({row['error']}: producer id {row['producer_id']},"
@@ -118,6 +125,7 @@ WORDS: dict[str, Callable[[Facts, Row], Said]] = {
     "ReadsCommitted": _reads,
     "ProcessorStarted": _processor,
     "TransactionState": _state,
+    "BatchUnverified": _unverified,
     "MarkerGivenUp": _given_up,
     "MarkerSkipped": _skipped,
     "MarkerWritten": _marker,

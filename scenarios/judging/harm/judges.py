@@ -14,8 +14,11 @@ from kafkasim.scenarios.judging.harm.truth.nodes import Nodes
 from kafkasim.scenarios.judging.harm.watermark import WatermarkStalls
 from kafkasim.scenarios.judging.invariants.traced import TracedCluster
 from kafkasim.scenarios.judging.source import BrokerLimits
+from kafkasim.scenarios.judging.transactions.verified import VerifiedInOrder
 
-HARM = ("LAGREASON", "FENCEREASON", "SHUTDOWNENDS", "STALESERVE", "HWSTALL", "ACKLATE")
+HARM = (
+    "LAGREASON", "FENCEREASON", "SHUTDOWNENDS", "STALESERVE", "HWSTALL", "ACKLATE", "VERIFYORDER",
+)  # fmt: skip
 """The invariants that only these judges have."""
 
 
@@ -33,3 +36,4 @@ class Harm:
         ShutdownEnds(cluster, nodes, disturbances, limits)
         StaleService(cluster, disturbances)
         OffsetOrder(cluster)
+        VerifiedInOrder(cluster, limits.producer_us)

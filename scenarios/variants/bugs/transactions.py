@@ -171,7 +171,7 @@ TRANSACTIONS: tuple[Variant, ...] = (
     ),
     Variant(
         "B60-verification-error-seq-loop", "KAFKA-14920", (LaterBatchesOvertake,),
-        "LIVE", "B60-verification-error-seq-loop",
+        "VERIFYORDER", "B60-verification-error-seq-loop",
         "A batch whose verification failed can still be appended when it is sent again.",
     ),
     Variant(

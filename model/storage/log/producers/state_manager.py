@@ -145,6 +145,10 @@ class ProducerStateManager:
         guard.update(sequence, epoch)
         return guard
 
+    def is_current(self, producer_id: int, guard: VerificationStateEntry) -> bool:
+        """Return whether no batch or marker of a producer has come since ``guard`` was made."""
+        return self._verifications.get(producer_id) is guard
+
     def check(
         self,
         batch: RecordBatch,

@@ -1,0 +1,21 @@
+"""Historical bugs that the search finds in a seed of its own draws."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkasim.scenarios.searching.search import examine
+
+FOUND: dict[str, tuple[int, tuple[str, ...]]] = {
+    "B60-verification-error-seq-loop": (372, ("VERIFYORDER",)),
+}
+"""Variant, a seed that passes without it, and what fails with it."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("variant", FOUND)
+def test_a_seed_finds_the_bug(variant: str) -> None:
+    seed, anomalies = FOUND[variant]
+    found = examine(seed, [variant])
+    assert (found.verdict, found.anomalies) == ("fail", anomalies)
+    assert not examine(seed).failed
