@@ -126,6 +126,7 @@ from kafkasim.model.facts.share.records import (
 )
 from kafkasim.model.facts.transactions import (
     BatchUnverified,
+    EpochsExhausted,
     MarkerGivenUp,
     MarkerSkipped,
     MarkerWritten,
@@ -262,6 +263,7 @@ __all__ = [
     "CoordinatorLoadFailed",
     "CoordinatorLoaded",
     "DiskReplaced",
+    "EpochsExhausted",
     "ExpansionForgotten",
     "FaultEnded",
     "FaultStarted",

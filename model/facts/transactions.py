@@ -142,6 +142,19 @@ class MarkerGivenUp:
 
 
 @value
+class EpochsExhausted:
+    """A coordinator cannot end a transaction: its producer id has no epoch left for that.
+
+    The transaction stays open. After a timeout the coordinator ends its search for others.
+    """
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    reason: str  # of the attempt: end | timeout | fence
+
+
+@value
 class MarkerSkipped:
     """A coordinator knows no leader of a partition, and takes it for deleted.
 

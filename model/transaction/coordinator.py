@@ -187,18 +187,26 @@ class TransactionCoordinator:
                     metadata.producer_epoch, metadata.has_failed_epoch_fence
                 )
             if epoch is None:
+                self.manager.tell_exhausted(metadata, "timeout")
                 return  # the exception ends this scan
-            self._abort_timed_out(metadata, epoch, now)
+            if not self._abort_timed_out(metadata, epoch, now):
+                return
 
-    def _abort_timed_out(self, metadata: TransactionMetadata, epoch: int, now: int) -> None:
-        """Abort a transaction, and fence its producer (abortTimedOutTransactions)."""
+    def _abort_timed_out(self, metadata: TransactionMetadata, epoch: int, now: int) -> bool:
+        """Abort a transaction, and fence its producer (abortTimedOutTransactions).
+
+        Return False if the epochs of its producer id are exhausted: the exception ends the scan.
+        """
         transit = metadata.prepare_fence_producer_epoch(epoch)
-        self.ending.abort_fenced(metadata.transactional_id, transit, "timeout", _ignore, now)
+        refused: list[Errors] = []
+
+        def begun(error: Errors, _producer_id: int, _epoch: int, _now: int) -> None:
+            """Note the error; the scan comes again."""
+            refused.append(error)
+
+        self.ending.abort_fenced(metadata.transactional_id, transit, "timeout", begun, now)
+        return refused != [Errors.UNKNOWN_SERVER_ERROR]
 
 
 def _ignore_unloaded(_shard: TransactionShard) -> None:
     """Leave the shard alone: :meth:`TransactionCoordinator.on_resigned` fails its appends."""
-
-
-def _ignore(_error: Errors, _producer_id: int, _epoch: int, _now: int) -> None:
-    """Take no note of how the abort of a timed-out transaction began; the scan comes again."""

@@ -163,14 +163,18 @@ class TransactionMetadata:
         next_producer_id: int,
         now_ms: int,
         no_partition_added: bool,
-    ) -> TxnTransitMetadata:
-        """Prepare the decision; under transaction.version 2 it raises the epoch (KIP-890)."""
+    ) -> TxnTransitMetadata | Errors:
+        """Prepare the decision; under transaction.version 2 it raises the epoch (KIP-890).
+
+        UNKNOWN_SERVER_ERROR under the highest epoch: the next one overflows, and
+        prepareTransitionTo throws IllegalArgumentException.
+        """
         current = self.current
         epoch, last = current.producer_epoch, current.last_producer_epoch
         if client_version >= EPOCH_BUMP:
-            # An abort of the last epoch goes through without another one, as in later releases;
-            # 4.0 overflows there.
-            epoch, last = min(epoch + 1, MAX_EPOCH), epoch
+            if epoch == MAX_EPOCH:
+                return Errors.UNKNOWN_SERVER_ERROR
+            epoch, last = epoch + 1, epoch
         return self._prepare(
             state,
             next_producer_id=next_producer_id,

@@ -16,6 +16,7 @@ from kafkasim.model.coordinator.hashing import partition_for
 from kafkasim.model.coordinator.runtime import CoordinatorRuntime, client_error
 from kafkasim.model.coordinator.shards import OwnedShards
 from kafkasim.model.errors import Errors
+from kafkasim.model.facts import EpochsExhausted
 from kafkasim.model.facts import TransactionState as StateChanged
 from kafkasim.model.records import BATCH_OVERHEAD, Record
 from kafkasim.model.transaction.metadata import TransactionMetadata, TxnTransitMetadata
@@ -188,6 +189,11 @@ class TransactionStateManager:
             )
         )
         return NONE
+
+    def tell_exhausted(self, metadata: TransactionMetadata, reason: str) -> None:
+        """Tell that no epoch is left to end an open transaction with."""
+        ids = (metadata.transactional_id, metadata.producer_id, metadata.producer_epoch)
+        self.runtime.out.append(EpochsExhausted(*ids, reason))
 
     def _append(
         self,

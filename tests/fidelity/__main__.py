@@ -22,6 +22,7 @@ from tests.fidelity import (
     kafka_cleaner,
     kafka_consumer_groups,
     kafka_control,
+    kafka_last_epochs,
     kafka_metrics,
     kafka_quorum,
     kafka_server_assignors,
@@ -63,6 +64,7 @@ PARTS = {
     "quorum": Part(kafka_quorum.VERSIONS, kafka_quorum.ask),
     "metrics": Part(kafka_metrics.VERSIONS, kafka_metrics.ask),
     "assignments": Part(kafka_assignors.VERSIONS, kafka_assignors.ask),
+    "last_epochs": Part(kafka_last_epochs.VERSIONS, kafka_last_epochs.ask),
     "cleaned": Part(kafka_cleaner.VERSIONS, kafka_cleaner.ask),
     "answers": Part((*VERSIONS, ZOOKEEPER), answers),
 }

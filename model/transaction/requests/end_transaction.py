@@ -204,14 +204,17 @@ class EndTransaction:
         next_producer_id: int,
         no_partition_added: bool,
         now: int,
-    ) -> TxnTransitMetadata:
-        return metadata.prepare_abort_or_commit(
+    ) -> TxnTransitMetadata | Errors:
+        decided = metadata.prepare_abort_or_commit(
             PREPARE_COMMIT if request.committing else PREPARE_ABORT,
             version,
             next_producer_id,
             self._manager.runtime.wall_ms(now),
             no_partition_added,
         )
+        if isinstance(decided, Errors):
+            self._manager.tell_exhausted(metadata, request.reason)
+        return decided
 
     # ------------------------------------------------------------------ after the decision
 

@@ -160,6 +160,7 @@ class InitProducerId:
         if metadata.state is ONGOING:
             fencing = self._rules.fencing_epoch(epoch, metadata.has_failed_epoch_fence)
             if fencing is None:
+                self._manager.tell_exhausted(metadata, "fence")
                 return Errors.UNKNOWN_SERVER_ERROR
             return metadata.prepare_fence_producer_epoch(fencing)
         assert metadata.state in AT_REST, (metadata.transactional_id, metadata.state)

@@ -114,6 +114,12 @@ def _skipped(_: Facts, row: Row) -> Said:
     return f"{text} {row['producer_id']}, epoch {row['producer_epoch']})", "4.4"
 
 
+def _exhausted(_: Facts, row: Row) -> Said:
+    text = f"{row['node']}, coordinator of {row['transactional_id']}, cannot end its transaction"
+    text += f" (producer id {row['producer_id']}, epoch {row['producer_epoch']}): the next epoch"
+    return f"{text} overflows", "4.4"
+
+
 WORDS: dict[str, Callable[[Facts, Row], Said]] = {
     "SequencesRewritten": _rewritten,
     "TransactionBegun": _begun,
@@ -126,6 +132,7 @@ WORDS: dict[str, Callable[[Facts, Row], Said]] = {
     "ProcessorStarted": _processor,
     "TransactionState": _state,
     "BatchUnverified": _unverified,
+    "EpochsExhausted": _exhausted,
     "MarkerGivenUp": _given_up,
     "MarkerSkipped": _skipped,
     "MarkerWritten": _marker,
