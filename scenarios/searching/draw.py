@@ -18,10 +18,10 @@ partitioners of users among them (choices/custom.py); and in some seeds an opera
 deletes what a group has committed (choices/offsets.py). Some scenarios are then put into another
 world (worlds/): the voters of the quorum change, brokers leave for good, lag and session times are
 up to ten times Kafka's, the topic's settings change, the release is the newest, transactional ids
-have few epochs left, a segment holds a batch or a few. At last an operator does in some seeds what
-is seldom done to a cluster: sets quotas, upgrades it, unregisters a broker
-(choices/operators.py). Some clusters of 4.1 have a share group, too (choices/share_groups.py), and
-most of these groups meet trouble of their own (choices/sharing.py).
+have few epochs left, a segment holds a batch or a few, a broker loses ZooKeeper while leaders move.
+At last an operator does in some seeds what is seldom done to a cluster: sets quotas, upgrades it,
+unregisters a broker (choices/operators.py). Some clusters of 4.1 have a share group, too
+(choices/share_groups.py), and most of these groups meet trouble of their own (choices/sharing.py).
 
 Timeouts are lowered to seconds, so that a run of a few seconds under faults sees sessions end,
 replicas fall behind and leaders move. Each seed leaves out most kinds of faults, so that the
@@ -84,6 +84,7 @@ from kafkasim.scenarios.searching.draw_workload import (
 from kafkasim.scenarios.searching.worlds.departures import leave_for_good
 from kafkasim.scenarios.searching.worlds.histories import histories
 from kafkasim.scenarios.searching.worlds.releases import features_change, newest_release
+from kafkasim.scenarios.searching.worlds.sessions import lost_sessions
 from kafkasim.scenarios.searching.worlds.timers import any_timers, few_records
 from kafkasim.scenarios.searching.worlds.topic_settings import (
     min_isr_changes,
@@ -156,6 +157,7 @@ def worlds(seed: int, data: dict[str, Any]) -> None:
     features_change(random.Random(f"swarm/{seed}/features"), data)
     histories(random.Random(f"swarm/{seed}/histories"), data)
     one_batch_segments(random.Random(f"swarm/{seed}/segments"), data)
+    lost_sessions(random.Random(f"swarm/{seed}/lost-sessions"), data, mode_of(seed))
 
 
 def _draw(seed: int) -> dict[str, Any]:

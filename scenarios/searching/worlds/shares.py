@@ -155,6 +155,13 @@ def _is_broker(node: str) -> bool:
     return node.startswith(("broker-", "any-broker", "leader:", "follower:"))
 
 
+def _loses_zookeeper(data: Scenario) -> bool:
+    """Return whether leaders are elected, and a broker is cut off from ZooKeeper alone."""
+    cuts = [each.get("peers", ("",)) for each in data["faults"] if each["kind"] == "partition"]
+    alone = [all(peer.startswith("zookeeper-") for peer in peers) for peers in cuts]
+    return any(alone) and bool(_operated(data, "elect-leader"))
+
+
 def _is_long(data: Scenario) -> bool:
     return duration_us(data["duration"]) >= LONG_US
 
@@ -196,6 +203,7 @@ WORLDS: tuple[World, ...] = (
     World("min.insync.replicas lowered", BOTH, 0.05, _min_isr(rises=False)),
     World("min.insync.replicas raised", BOTH, 0.05, _min_isr(rises=True)),
     World("a broker leaves for good", BOTH, 0.05, _leaves_for_good),
+    World("leaders move without ZooKeeper", ZOOKEEPER, 0.03, _loses_zookeeper),
     World("reads by rack", BOTH, 0.05, _reads_by_rack),
     World("lag before session", BOTH, 0.2, _lag_first),
     World("session before lag", BOTH, 0.2, lambda data: not _lag_first(data)),

@@ -1,0 +1,41 @@
+"""Seeds in which a broker loses ZooKeeper, and not the controller, while leaderships move."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkasim.scenarios.language.spec import parse
+from kafkasim.scenarios.searching.choices import operators
+from kafkasim.scenarios.searching.draw import draw
+from kafkasim.scenarios.searching.search import examine
+from kafkasim.scenarios.searching.worlds import sessions
+
+
+def test_a_leadership_swings_while_a_broker_has_no_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions, "SHARE", 0)
+    monkeypatch.setattr(sessions, "OF_WRITERS", 0)
+    monkeypatch.setattr(operators, "DUPLICATES", 0)  # they leave no fault of a broker
+    before = [draw(seed) for seed in range(120)]
+    monkeypatch.setattr(sessions, "SHARE", 1)
+    monkeypatch.setattr(sessions, "OF_WRITERS", 1)
+    roles: dict[str, None] = {}
+    for seed, plain in enumerate(before):
+        data = draw(seed)
+        parse(data, data["name"])
+        if seed % 2 == 0 or data["expect"].keys() & {"never", "in-time"}:
+            assert data == plain
+            continue
+        stop, cut = data["faults"][:2]
+        assert (stop["kind"], cut["kind"]) == ("stop", "partition")
+        assert {peer.rpartition("-")[0] for peer in cut["peers"]} == {"zookeeper"}
+        assert "elect-leader" in [each["kind"] for each in data["operations"]]
+        roles[stop["node"].partition(":")[0]] = None
+    assert set(roles) == {"leader", "coordinator", "transaction-coordinator"}
+
+
+@pytest.mark.slow
+def test_the_search_finds_a_coordinator_that_has_given_up_nothing() -> None:
+    """B38: seed 177 passes without the variant."""
+    found = examine(177, ["B38-partial-become-follower"])
+    assert (found.verdict, found.anomalies) == ("fail", ("no-progress",))
+    assert not examine(177).failed
