@@ -79,7 +79,41 @@ TWO_LEADERS = [
 ]  # fmt: skip
 """The first leader appends a later value when it does not know yet of the second one."""
 
+
+def copied(base: int, end: int) -> Row:
+    """Broker-2 appends what it has fetched."""
+    return "broker-2", facts.Replicated(T, 0, 1, 1, base, end)
+
+
+def behind(*first: Row, commits: bool = True, cleaner: int = 2) -> list[Row]:
+    """A cleaner has an aborted value for a later one; ``first`` is what broker-2 copies first.
+
+    Then broker-1 removes the aborted value and its marker, and broker-2 copies the rest.
+    """
+    return [
+        topic(), *keyed(0, "a"), *keyed(1, "a", producer=8), *marker(2, False, producer=8),
+        *keyed(3, "b", producer=8), *marker(4, commits, producer=8), mark(5), *first,
+        cleaned(1, 2, end=5, began=5), cleaned(2, 3, end=5, began=1005), copied(3, 5),
+        cleaned(0, 1, end=5, began=1006, broker=cleaner),
+    ]  # fmt: skip
+
+
+MISSED_MARKERS: dict[str, tuple[Case, dict[str, int]]] = {
+    "cleaned: for an aborted value whose marker the replica has missed": (
+        behind(copied(0, 2)), {}),
+    "cleaned: for an aborted value whose marker the replica has copied": (
+        behind(copied(0, 3)), {"LATEST": 1}),
+    "cleaned: for an aborted value that the replica has missed, too": (
+        behind(copied(0, 1)), {"LATEST": 1}),
+    "cleaned: for an aborted value, and the marker that the replica has ends a later abort": (
+        behind(copied(0, 2), commits=False), {"LATEST": 1}),
+    "cleaned: for an aborted value whose marker another replica has missed": (
+        behind(copied(0, 2), cleaner=1), {"LATEST": 1}),
+}  # fmt: skip
+"""The marker of an aborted value was removed before a replica copied it."""
+
 LATEST_CASES: dict[str, tuple[Case, dict[str, int]]] = {
+    **MISSED_MARKERS,
     "cleaned: an older value": ([*A_B_A, cleaned(0, 1, end=3)], {}),
     "cleaned: the last value": ([*A_B_A, cleaned(2, 3, end=3)], {"LATEST": 1}),
     "cleaned: the last value, which was deleted": (

@@ -187,6 +187,12 @@ CASES: tuple[Case, ...] = (
     ),
     Case("cleaned records", "slow-flush-outlasts-its-fault", "M70-keys-collide", "LATEST"),
     Case(
+        "a missed abort marker",
+        "abort-marker-removed-before-it-was-copied",
+        "B55-abort-index-lost",
+        "LATEST",
+    ),
+    Case(
         "deleted records",
         "excuses/deleted-and-kept",
         "B01-truncate-to-hw",

@@ -165,6 +165,9 @@ EARS: dict[str, tuple[tuple[str, Sign], ...]] = {
         ("transactions.holes:Holes.was_removed", _answered),
         ("transactions.holes:Holes.was_removed_at", _answered),
     ),
+    "a missed abort marker": (
+        ("invariants.cleaned.latest:Cleanings._missed_abort", _answered),
+    ),
     "deleted records": (
         ("invariants.traced:TracedPartition.holds_exposed", _lacks_deleted),
         ("delivery:Delivery._log_start", _starts_above),

@@ -29,7 +29,7 @@ The Spark checks rebuild the same in the views ``contents``, ``committed_only`` 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.source import FactSource, PartitionKey
@@ -99,10 +99,11 @@ class _Partition:
         self._catch_up()
         return self._content.get(offset)
 
-    def decision(self, offset: int) -> bool | None:
+    def decision(self, offset: int, missed: Container[int] = ()) -> bool | None:
         """Return whether the transaction of the record at ``offset`` was committed.
 
-        None: no marker of its producer stands behind it, or it has no producer id.
+        None: no marker of its producer stands behind it, or it has no producer id. Markers at the
+        offsets ``missed`` do not count.
         """
         found = self.content(offset)
         if found is None:
@@ -111,6 +112,8 @@ class _Partition:
         markers = self._markers.get(producer, [])
         for index in range(bisect_right(markers, offset), len(markers)):
             at = markers[index]
+            if at in missed:
+                continue
             written, by, _ = self._content[at]
             committed = self.markers.get((at, written)) if by == producer else None
             if committed is not None and written >= epoch:
@@ -380,6 +383,10 @@ class Holes:
     def is_aborted(self, key: PartitionKey, offset: int) -> bool:
         """Return whether the record at an offset belongs to an aborted transaction."""
         return self.has_markers(key) and self._partitions[key].decision(offset) is False
+
+    def is_committed_without(self, key: PartitionKey, offset: int, missed: Container[int]) -> bool:
+        """Return whether a record counts as committed where the markers at ``missed`` are not."""
+        return self.has_markers(key) and self._partitions[key].decision(offset, missed) is True
 
     def hidden_by(self, key: PartitionKey, offset: int) -> list[tuple[int, int]]:
         """Return the offsets, with their rows, that hid an offset from committed readers."""

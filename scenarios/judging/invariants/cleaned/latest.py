@@ -12,6 +12,11 @@ A cleaner may remove the record at offset o if, and only if,
   its delete horizon was set then at the latest, by this replica or by the one that it copied.
   That a tombstone goes then says HORIZON (``horizon.py``).
 
+An aborted record counts as committed, too, where a replica has missed its marker: another one's
+cleaner had removed that marker when this replica copied on. The next marker of the producer ends
+the transaction there (ProducerAppendInfo.appendEndTxnMarker), and if it commits, the replica's
+transaction index does not name the record (LogSegment.updateTxnIndex).
+
 So the last committed value of a key stays for ever, and a deletion for at least
 delete.retention.ms. Internal topics do not tell their keys: there only what follows is done.
 
@@ -26,6 +31,7 @@ from bisect import bisect_right, insort
 from typing import Any
 
 from kafkasim.model import facts
+from kafkasim.scenarios.judging.copies.uncopied import Uncopied
 from kafkasim.scenarios.judging.invariants.cleaned.horizon import Horizons
 from kafkasim.scenarios.judging.invariants.traced import TracedCluster, TracedLog, TracedPartition
 from kafkasim.scenarios.judging.source import PartitionKey
@@ -55,6 +61,8 @@ class Cleanings:
         only markers yet; in ms"""
         self._horizons = Horizons(cluster)
         self._holes: Holes | None = None
+        self._topics: dict[str, None] = {}  # of users, compacted
+        self._uncopied = Uncopied(cluster.trace, self._topics.__contains__)
         cluster.trace.subscribe(facts.KeysAppended, self._on_keys)
         cluster.trace.subscribe(facts.Cleaned, self._on_cleaned)
 
@@ -65,6 +73,8 @@ class Cleanings:
         known = self._keys.get(key)
         if known is None:
             known = self._keys[key] = _Keys()
+            self._topics[fact.topic_id] = None
+            self._uncopied.follow()
             self._cluster.partition(*key).compacted = True
         for offset, name in enumerate(fact.keys, fact.base_offset):
             place = (offset, fact.leader_epoch)
@@ -116,7 +126,9 @@ class Cleanings:
             behind = known.by_key[record[0]]
             for later, epoch in behind[bisect_right(behind, place) :]:
                 stands = offset < later < end and holes.epoch(key, later) == epoch
-                if stands and not holes.is_aborted(key, later):
+                if stands and (
+                    not holes.is_aborted(key, later) or self._missed_abort(key, node, later)
+                ):
                     return
         elif not holes.is_marker(key, offset):
             return  # of a time before the topic was compacted
@@ -135,6 +147,12 @@ class Cleanings:
             f"the cleaner of {node} removed offset {offset}, {what}",
             state.losses[0].reason if state.losses else "", offset,
         )  # fmt: skip
+
+    def _missed_abort(self, key: PartitionKey, node: str, offset: int) -> bool:
+        """Return whether an aborted record counts as committed for the cleaner of a node."""
+        assert self._holes is not None
+        missed = self._uncopied.by(node, key)
+        return offset not in missed and self._holes.is_committed_without(key, offset, missed)
 
     @staticmethod
     def fill(state: TracedPartition, replica: TracedLog, offset: int) -> None:

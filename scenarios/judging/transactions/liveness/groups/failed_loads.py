@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from kafkasim.model import facts
 from kafkasim.model.coordinator.loader import CORRUPT
+from kafkasim.scenarios.judging.copies.uncopied import Uncopied
 from kafkasim.scenarios.judging.source import FactSource, PartitionKey
 
 MISSED_DELETION = "missed-deletion"
@@ -28,7 +29,6 @@ class FailedLoads:
     """Follows what replicas of ``__consumer_offsets`` have missed, and loads that fail.
 
     ``group_key(group)`` is the group's partition of it; ``members`` are the hosts of each group.
-    Nothing can be missed before the first cleaning, so appends are followed from then on.
     """
 
     def __init__(
@@ -37,24 +37,17 @@ class FailedLoads:
         group_key: Callable[[str], PartitionKey],
         members: Mapping[str, Sequence[str]],
     ) -> None:
-        self._trace = trace
         self._group_key = group_key
         self._members = members
-        self._ends: dict[tuple[str, PartitionKey], int] = {}  # log end offsets
-        self._removed: dict[PartitionKey, dict[int, None]] = {}  # offsets, by whichever cleaner
-        self._missed: dict[tuple[str, PartitionKey], list[int]] = {}
-        """Offsets that a replica has not copied: another one's cleaner had removed them"""
         self._ids: list[str] = []  # of __consumer_offsets, the last one counts
         self._failed: dict[int, None] = {}  # partitions whose last load failed for that reason
         for kind, handler in (
             (facts.TopicCreated, self._on_topic),
-            (facts.Truncated, self._on_truncated),
-            (facts.LogLoaded, self._on_log_loaded),
-            (facts.Cleaned, self._on_cleaned),
             (facts.CoordinatorLoadFailed, self._on_failed),
             (facts.CoordinatorLoaded, self._on_loaded),
         ):
             trace.subscribe(kind, handler)
+        self._uncopied = Uncopied(trace, lambda topic_id: topic_id in self._ids)
 
     def excuse(self, line: str) -> str:
         """Return why Kafka would miss for ever what a line of a stalled run tells of, or ""."""
@@ -69,48 +62,12 @@ class FailedLoads:
         if fact.topic == "__consumer_offsets" and fact.topic_id not in self._ids:
             self._ids.append(fact.topic_id)
 
-    def _on_appended(self, _seq: int, _t: int, node: str, fact: facts.Appended) -> None:
-        if fact.topic_id in self._ids:
-            self._ends[node, (fact.topic_id, fact.partition)] = fact.next_offset
-
-    def _on_replicated(self, _seq: int, _t: int, node: str, fact: facts.Replicated) -> None:
-        key = (fact.topic_id, fact.partition)
-        if key[0] not in self._ids:
-            return
-        end = self._ends.get((node, key), fact.base_offset)
-        self._ends[node, key] = fact.next_offset
-        removed = self._removed.get(key, {})
-        missed = [each for each in removed if end <= each < fact.next_offset]
-        self._missed.setdefault((node, key), []).extend(missed)
-
-    def _on_truncated(self, _seq: int, _t: int, node: str, fact: facts.Truncated) -> None:
-        self._cut(node, (fact.topic_id, fact.partition), fact.offset)
-
-    def _on_log_loaded(self, _seq: int, _t: int, node: str, fact: facts.LogLoaded) -> None:
-        self._cut(node, (fact.topic_id, fact.partition), fact.log_end_offset)
-
-    def _cut(self, node: str, key: PartitionKey, end: int) -> None:
-        """Note the end of a log; what it had missed behind it, it may copy now."""
-        if key[0] in self._ids:
-            self._ends[node, key] = end
-            missed = self._missed.get((node, key), [])
-            self._missed[node, key] = [each for each in missed if each < end]
-
-    def _on_cleaned(self, _seq: int, _t: int, node: str, fact: facts.Cleaned) -> None:
-        if fact.topic_id not in self._ids:
-            return
-        if not self._removed:
-            self._trace.subscribe(facts.Appended, self._on_appended)
-            self._trace.subscribe(facts.Replicated, self._on_replicated)
-        removed = self._removed.setdefault((fact.topic_id, fact.partition), {})
-        removed.update(dict.fromkeys(fact.removed_offsets()))
-
     def _on_failed(self, _seq: int, _t: int, node: str, fact: facts.CoordinatorLoadFailed) -> None:
         if fact.topic != "__consumer_offsets" or not self._ids:
             return
         self._failed.pop(fact.partition, None)
-        missed = self._missed.get((node, (self._ids[-1], fact.partition)), ())
-        if fact.reason != CORRUPT and any(each < fact.offset for each in missed):
+        key = (self._ids[-1], fact.partition)
+        if fact.reason != CORRUPT and self._uncopied.any_below(node, key, fact.offset):
             self._failed[fact.partition] = None
 
     def _on_loaded(self, _seq: int, _t: int, _node: str, fact: facts.CoordinatorLoaded) -> None:
