@@ -124,6 +124,14 @@ class ClientRules:
         """
         return False
 
+    def leader_watches_topics(self) -> bool:
+        """Return whether a classic group's leader joins again when its topics' partitions change.
+
+        It compares them with those that it has assigned (ConsumerCoordinator
+        .rejoinNeededOrPending): nobody else gives a group the partitions that a topic has got.
+        """
+        return True
+
     def withholds_owned_partitions(self) -> bool:
         """Return whether the cooperative assignor gives away nothing that a member still owns.
 

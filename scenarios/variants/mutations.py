@@ -158,6 +158,13 @@ class HandsOverAtOnce(ClientRules):
         return False
 
 
+class NewPartitionsUnseen(ClientRules):
+    """The leader of a classic group goes by the partitions that topics had when it assigned."""
+
+    def leader_watches_topics(self) -> bool:
+        return False
+
+
 class NeverResigns(GroupRules):
     """A coordinator goes on when another broker leads its partition."""
 
@@ -309,6 +316,12 @@ MUTATIONS: tuple[Variant, ...] = (
         (NeverResigns,),
         "stale-coordinator", "coordinator-paused",
         "A broker that no longer leads a group's partition does not serve the group.",
+    ),
+    Variant(
+        "M45-new-partitions-unseen", "ConsumerCoordinator.rejoinNeededOrPending",
+        (NewPartitionsUnseen,),
+        "no-progress", "partitions-added",
+        "A group reads the partitions that its topics get.",
     ),
     Variant(
         "M51-decisions-forgotten", "TransactionStateManager.loadTransactionsForTxnTopicPartition",

@@ -38,6 +38,7 @@ SEEDS = {
     "M42-heartbeats-unheard": 1,
     "M43-offsets-expire-at-once": 1,
     "M44-coordinator-never-resigns": 1,
+    "M45-new-partitions-unseen": 1,
     "M51-decisions-forgotten": 2,
     "M60-keeps-lost-partitions": 1,
     "M61-hands-over-at-once": 1,

@@ -44,6 +44,7 @@ class GroupAssignors:
         built_in = self._assignors.get(BUILT_IN_COOPERATIVE)
         if isinstance(built_in, CooperativeStickyAssignor):
             built_in.withholds = rules.withholds_owned_partitions()
+        self._watches_topics = rules.leader_watches_topics()
         self._rack = config.client_rack or None
         self._metadata = metadata
         self._subscription = subscription
@@ -120,7 +121,9 @@ class GroupAssignors:
 
     def assigned_changed(self) -> bool:
         """Return whether partitions that the member assigned as the leader have changed."""
-        return self._assigned is not None and self._assigned != self._known(tuple(self._assigned))
+        if self._assigned is None or not self._watches_topics:
+            return False
+        return self._assigned != self._known(tuple(self._assigned))
 
     def _known(self, topics: tuple[str, ...]) -> dict[str, object]:
         """Return the partitions of topics; with client.rack, the racks of their replicas too.
