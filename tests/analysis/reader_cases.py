@@ -284,6 +284,12 @@ EXPOSED = ("broker-1", facts.HighWatermark(T, 0, 0, 2, 1, (1, 2)))  # by the fir
 SENT = [*COORDINATORS, topic(), *written(0, 100), *written(1, 101), acked(0, 100, 101)]
 GOT = [polled([0], [100]), processed(0, 1), counted(0, 1)]  # rows 6 to 8
 
+# It gets both in rows 6 to 8, and the second one again.
+BOTH = [polled([0, 1], [100, 101]), processed(0, 2), counted(0, 2)]
+MORE = [positioned(1, "committed"), polled([1], [101]), processed(1, 2), counted(0, 1)]
+SURPLUS = {"audit-surplus": 1, "duplicate": 1}
+OTHERS = [("consumer-2", fact) for _, fact in MORE]
+
 AUDIT_EXCUSES: dict[str, Excused] = {
     "a window of which nothing came: each record must be lost": (
         [*SENT, published(0, 2), KNOWN], {"audit-missing": 1}, [((T, 0), loss(0, 2))],
@@ -324,12 +330,35 @@ AUDIT_EXCUSES: dict[str, Excused] = {
     "a window with too few records: a reset passed over one of them": (
         [*SENT, positioned(1, "latest"), published(0, 2), KNOWN], {"audit-missing": 1},
         [((T, 0), loss(1, 2, seq=5))], [(OFFSETS, loss(seq=5)), ((T, 0), loss(5, 9, seq=5))]),
-    "a window with too many records": (
-        [*SENT, counted(0, 2), counted(0, 1), published(0, 2), KNOWN], {"audit-surplus": 1},
-        [(OFFSETS, loss(seq=6)), ((T, 0), loss(1, 2, seq=6))],
-        [(OFFSETS, loss(seq=8)), ((T, 0), loss(1, 2, seq=8)), ((T, 0), loss(5, 9, seq=6))]),
-    "a window with too many records: a reset led back to it": (
-        [*SENT, counted(0, 2), positioned(0, "earliest"), counted(0, 1), published(0, 2), KNOWN],
-        {"audit-surplus": 1},
-        [((T, 0), loss(5, 9, seq=6))], [((T, 0), loss(5, 9, seq=8))]),
+    "a window with too many records": (  # polled in rows 6 and 10
+        [*SENT, *BOTH, *MORE, published(0, 2), KNOWN], SURPLUS,
+        [(OFFSETS, loss(seq=7)), (OFFSETS, loss(seq=9))],
+        [(OFFSETS, loss(seq=5)), (OFFSETS, loss(seq=11)), ((T, 0), loss(1, 2, seq=8)),
+         ((T, 0), loss(0, 1, seq=8)), ((T, 0), loss(5, 9, seq=8)), (("offsets", 1), loss(seq=8))]),
+    "a window with too many records: another member has got one again": (
+        [*SENT, *BOTH, *OTHERS, published(0, 2), KNOWN], SURPLUS,
+        [(OFFSETS, loss(seq=8))], [(OFFSETS, loss(seq=11))]),
+    "a window with too many records: a reset led back to one": (
+        [*SENT, *BOTH, positioned(1, "earliest"), *MORE[1:], published(0, 2), KNOWN], SURPLUS,
+        [((T, 0), loss(5, 9, seq=8))], [((T, 0), loss(5, 9, seq=10)), (OFFSETS, loss(seq=11))]),
+    "a window with too many records: a reset passed over it": (
+        [*SENT, *BOTH, positioned(2, "earliest"), *MORE, published(0, 2), KNOWN], SURPLUS,
+        [], [((T, 0), loss(5, 9, seq=12))]),
+    "a window with too many records: another copy took the place of a lost one": (
+        [*SENT, *BOTH, leads(2, 1, 1), again(1, 101), *MORE, published(0, 2), KNOWN], SURPLUS,
+        [((T, 0), loss(1, 2, seq=9))],
+        [((T, 0), loss(0, 1, seq=9)), ((T, 0), loss(1, 2, seq=11)), (OFFSETS, loss(seq=9))]),
+    "a window with too many records: another copy stands beside the first one": (
+        [*SENT, *BOTH, leads(2, 1, 2), again(2, 101), polled([2], [101]), processed(2, 3),
+         counted(0, 1), published(0, 2), KNOWN], {"audit-surplus": 1},
+        [], [((T, 0), loss(5, 9, seq=9)), (OFFSETS, loss(seq=9))]),
+    "a window with too many records: got three times": (
+        [*SENT, *BOTH, *MORE, *MORE, published(0, 2), KNOWN], SURPLUS,
+        [], [(OFFSETS, loss(seq=8)), (OFFSETS, loss(seq=12))]),
+    "a window with too many records: nothing came twice": (
+        [*SENT[:-1], acked(0, 100), *BOTH, published(0, 1), KNOWN], {"audit-surplus": 1},
+        [], [(OFFSETS, loss(seq=7)), ((T, 0), loss(1, 2, seq=7))]),
+    "a window with too many records: polled twice, and counted once": (
+        [*SENT, BOTH[0], positioned(0, "committed"), *BOTH, counted(0, 1), published(0, 2), KNOWN],
+        SURPLUS, [], [(OFFSETS, loss(seq=6)), (OFFSETS, loss(seq=9))]),
 }  # fmt: skip

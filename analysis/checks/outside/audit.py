@@ -14,17 +14,17 @@ from kafkasim.analysis.checks.base import (
 )
 from kafkasim.analysis.checks.outside.resets import MOVES, on_reset, reset
 
+_NOWHERE = spot("CAST(NULL AS STRING)", "CAST(NULL AS BIGINT)", part="part")
+"""A part of a finding that other spots may explain."""
+
 _ODD_WINDOWS = """
     SELECT run, group, topic, source, window, seq, published, coalesce(counted, 0) AS counted,
-           first_record, last_record, published > coalesce(counted, 0) AS missing,
-           IF(published > coalesce(counted, 0), -1, first_count) AS after,
-           IF(published > coalesce(counted, 0), 1L << 62, last_count) AS shown
+           first_record, last_record, published > coalesce(counted, 0) AS missing
     FROM (SELECT run, group, topic, source, window, min(seq) AS seq,
                  max_by(records, seq) AS published, max(first_record) AS first_record,
                  max(last_record) AS last_record
           FROM AuditPublished GROUP BY run, group, topic, source, window)
-    LEFT JOIN (SELECT run, group, topic, source, window, sum(records) AS counted,
-                      min(seq) AS first_count, max(seq) AS last_count
+    LEFT JOIN (SELECT run, group, topic, source, window, sum(records) AS counted
                FROM AuditCounted GROUP BY run, group, topic, source, window)
         USING (run, group, topic, source, window)
     WHERE published != coalesce(counted, 0)"""
@@ -80,16 +80,49 @@ AUDIT = offending(
         JOIN odd USING (run, topic)
         WHERE record_id BETWEEN first_record AND last_record),
     stays AS ({_STAYS}),
-    got AS (
-        -- What groups have counted: a window does not lack it.
-        SELECT DISTINCT run, group, record_id
-        FROM (SELECT run, group, node, topic_id, partition, seq, one.record_ids AS record_id,
-                     one.offsets AS at
-              FROM Polled LEFT SEMI JOIN odd USING (run, group)
-              LATERAL VIEW explode(arrays_zip(offsets, record_ids)) AS one)
-        JOIN (SELECT run, group, node, topic_id, partition, seq AS done, base_offset, offset
-              FROM Processed) USING (run, group, node, topic_id, partition)
-        WHERE seq < done AND base_offset <= at AND at < offset),
+    counted AS (
+        -- What groups have counted, and when they got it.
+        SELECT run, group, node, topic_id, partition, record_id, offset, done.seq AS done,
+               max(seq) AS polled
+        FROM (SELECT run, group, node, topic_id, partition, seq, done, records,
+                     one.record_ids AS record_id, one.offsets AS offset
+              FROM (SELECT *, first_value(processed, true) OVER (
+                              PARTITION BY run, group, node, topic_id, partition ORDER BY seq
+                              ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS done
+                    FROM (SELECT run, group, node, topic_id, partition, seq,
+                                 arrays_zip(offsets, record_ids) AS records, NULL AS processed
+                          FROM Polled
+                          UNION ALL
+                          SELECT run, group, node, topic_id, partition, seq, NULL,
+                                 struct(seq, base_offset AS low, offset AS high) FROM Processed)
+                    LEFT SEMI JOIN odd USING (run, group))
+              LATERAL VIEW explode(records) AS one)
+        WHERE done.low <= offset AND offset < done.high
+        GROUP BY run, group, node, topic_id, partition, record_id, offset, done.seq),
+    got AS (SELECT DISTINCT run, group, record_id FROM counted),
+    deliveries AS (
+        -- What they have counted of windows with too many records, with the copy that it was.
+        SELECT run, group, source, window, topic, topic_id, partition, record_id, offset, polled,
+               max(appended) AS appended, max_by(until, appended) AS until
+        FROM (SELECT odd.run, odd.group, odd.source, odd.window, odd.topic, topic_id, partition,
+                     record_id, offset, polled
+              FROM odd JOIN counted USING (run, group)
+              WHERE NOT missing AND record_id BETWEEN first_record AND last_record)
+        LEFT JOIN (SELECT run, topic_id, topic, partition, offset, record_id, appended, until
+                   FROM stays) USING (run, topic_id, topic, partition, offset, record_id)
+        WHERE appended IS NULL OR appended < polled
+        GROUP BY run, group, source, window, topic, topic_id, partition, record_id, offset, polled),
+    again AS (
+        -- Each time that a group has got a record again, with what it had got before.
+        SELECT *, concat('again ', record_id, ' ', polled) AS part,
+               coalesce(was.appended IS NOT NULL AND NOT (was <=> came), false) AS other
+        FROM (SELECT *, struct(topic_id, partition, offset, appended, until) AS came,
+                     lag(struct(topic_id, partition, offset, appended, until)) OVER got AS was,
+                     lag(polled) OVER got AS before
+              FROM deliveries
+              WINDOW got AS (PARTITION BY run, group, source, window, topic, record_id
+                             ORDER BY polled))
+        WHERE before IS NOT NULL),
     lacking AS (
         -- The acknowledged records that windows lack.
         SELECT DISTINCT odd.*, record_id
@@ -112,38 +145,59 @@ AUDIT = offending(
                     "offset",
                     "offset + 1",
                     after="appended",
-                    before="least(shown, until)",
+                    before="until",
                     part="part",
                 ),
             ),
             *on_reset("part"),
         )
     })) AS places
-        FROM (SELECT *, {reset("missing", "after", "shown")} AS reset,
-                     CASE WHEN NOT missing THEN ''
-                          WHEN stands THEN concat(appended, ' ', offset)
-                          ELSE concat('record ', record_id) END AS part
+        FROM (SELECT *, {reset("true", "-1", AT_END)} AS reset,
+                     IF(stands, concat(appended, ' ', offset), concat('record ', record_id))
+                         AS part
               FROM (SELECT *, coalesce(until = {AT_END}, false) AS stands,
                            max(coalesce(until = {AT_END}, false)) OVER (
                                PARTITION BY run, group, topic, source, window, record_id) AS kept
-                    FROM (SELECT * FROM lacking
-                          UNION ALL
-                          SELECT DISTINCT odd.*, record_id
-                          FROM odd JOIN own ON odd.run = own.run AND odd.topic = own.topic
-                          WHERE NOT missing AND record_id BETWEEN first_record AND last_record)
-                    LEFT JOIN stays USING (run, topic, record_id))
+                    FROM lacking LEFT JOIN stays USING (run, topic, record_id))
               {MOVES} {HOME}
-              WHERE NOT missing OR stands = kept)
+              WHERE stands = kept)
+        GROUP BY run, group, topic, source, window),
+    repeated AS (
+        SELECT run, group, topic, source, window, count(*) AS times, flatten(collect_list({
+        rests_on(
+            ("true", _NOWHERE),
+            (
+                "other",
+                spot(
+                    "was.topic_id",
+                    "was.partition",
+                    "was.offset",
+                    "was.offset + 1",
+                    after="was.appended",
+                    before="least(polled, was.until)",
+                    part="part",
+                ),
+            ),
+            (
+                "NOT other AND home IS NOT NULL",
+                spot("home", "home_partition", after="before", before="polled", part="part"),
+            ),
+            *on_reset("part"),
+        )
+    })) AS repeats
+        FROM (SELECT *, IF(other, NULL, {reset("false", "before", "polled")}) AS reset
+              FROM again {MOVES} {HOME})
         GROUP BY run, group, topic, source, window)
     SELECT run, CAST(NULL AS STRING) AS topic_id, CAST(NULL AS BIGINT) AS partition, seq, group,
            topic, source, window, published, counted,
-           concat(coalesce(places, {NO_SPOTS}), {
+           concat(coalesce(places, {NO_SPOTS}), coalesce(repeats, {NO_SPOTS}), {
         rests_on(
-            ("NOT missing AND home IS NOT NULL", spot("home", "home_partition", before="shown")),
             ("missing AND coalesce(lacks, 0) < published - counted", NO_SPOT),
+            ("NOT missing AND coalesce(times, 0) < counted - published", NO_SPOT),
         )
     }) AS spots
-    FROM odd LEFT JOIN rests_on USING (run, group, topic, source, window) {HOME}""",
+    FROM odd LEFT JOIN rests_on USING (run, group, topic, source, window)
+    LEFT JOIN repeated USING (run, group, topic, source, window)""",
     "IF(counted < published, 'audit-missing', 'audit-surplus')",
     "'group %s counted %d records of window %d of %s in %s, which says %d',"
     " group, counted, window, source, topic, published",

@@ -6,16 +6,21 @@ producer has died with its counts, or the event is lost.
 
 A legal loss explains only windows that rested on it: on the window's own records where they were
 appended, for as long as they stayed in the log, and on the group's positions and commits before
-auto.offset.reset passed over them, or led back to them. A window with too many records rests on the
-group's commits, too. A window that lacks records is explained only if losses explain each
-acknowledged record that the group has not got. A retry may have appended such a record twice: then
-no copy may stand in the log that no loss explains.
+auto.offset.reset passed over them, or led back to them. A window that lacks records is explained
+only if losses explain each acknowledged record that the group has not got. A retry may have
+appended such a record twice: then no copy may stand in the log that no loss explains.
+
+A window with too many records is explained only if losses explain each time that the group got one
+again, and it got as many again as there are too many. It got the same copy again because its
+commits were lost since it got it first, or a reset led back to it; and another copy because the
+first one was lost, so that the producer sent it again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.delivery import NOWHERE, RESETS, Anomaly
@@ -39,11 +44,13 @@ class _Copy:
     until: int  # the row before which it was in the log
 
 
-@dataclass(slots=True)
-class _Counted:
-    records: int = 0
-    first: int = -1  # the row of the first count
-    last: int = -1
+@dataclass(frozen=True, slots=True)
+class _Delivery:
+    """A record that a group has got and counted."""
+
+    key: PartitionKey
+    offset: int
+    seq: int  # the row of the poll
 
 
 class Audit:
@@ -58,12 +65,14 @@ class Audit:
         self._audited = audited
         self._topics: dict[str, str] = {}  # topic id -> name, of audited topics
         self._published: dict[Window, facts.AuditPublished] = {}
-        self._counted: dict[Window, _Counted] = {}
+        self._counted: dict[Window, int] = {}  # records
         self._appended: list[tuple[int, facts.Appended]] = []  # with rows
         self._acked: dict[str, dict[int, None]] = {}  # topic -> ids of acknowledged records
-        # By group, host and partition: what poll() returned and the member has not counted yet.
-        self._polled: dict[tuple[str, str, PartitionKey], list[tuple[int, int]]] = {}
-        self._got: dict[str, set[int]] = {}  # group -> ids of the records that it has counted
+        # By group, host and partition: what poll() returned and the member has not counted yet, as
+        # offset and record id, with the row.
+        self._polled: dict[tuple[str, str, PartitionKey], dict[tuple[int, int], int]] = {}
+        # By group and record id: when the group got what it has counted.
+        self._got: dict[str, dict[int, list[_Delivery]]] = {}
         # By group and partition: to which offset, in which row.
         self._resets: dict[tuple[str, PartitionKey], list[tuple[int, int]]] = {}
         trace.subscribe(facts.TopicCreated, self._on_topic)
@@ -92,27 +101,26 @@ class Audit:
             acked = self._acked.setdefault(self._topics[fact.topic_id], {})
             acked.update(dict.fromkeys(fact.record_ids))
 
-    def _on_polled(self, _seq: int, _t: int, node: str, fact: facts.Polled) -> None:
+    def _on_polled(self, seq: int, _t: int, node: str, fact: facts.Polled) -> None:
         if fact.topic_id in self._topics:
             place = (fact.group, node, (fact.topic_id, fact.partition))
-            self._polled.setdefault(place, []).extend(zip(fact.offsets, fact.record_ids))
+            records = zip(fact.offsets, fact.record_ids)
+            self._polled.setdefault(place, {}).update(dict.fromkeys(records, seq))
 
     def _on_processed(self, _seq: int, _t: int, node: str, fact: facts.Processed) -> None:
         """A member that dies between poll() and its count has not got the records."""
         place = (fact.group, node, (fact.topic_id, fact.partition))
-        got = self._got.setdefault(fact.group, set())
-        for offset, record_id in self._polled.pop(place, ()):
+        got = self._got.setdefault(fact.group, {})
+        for (offset, record_id), polled in self._polled.pop(place, {}).items():
             if fact.base_offset <= offset < fact.offset:
-                got.add(record_id)
+                got.setdefault(record_id, []).append(_Delivery(place[2], offset, polled))
 
     def _on_published(self, _seq: int, _t: int, _node: str, fact: facts.AuditPublished) -> None:
         self._published[fact.group, fact.topic, fact.source, fact.window] = fact
 
-    def _on_counted(self, seq: int, _t: int, _node: str, fact: facts.AuditCounted) -> None:
+    def _on_counted(self, _seq: int, _t: int, _node: str, fact: facts.AuditCounted) -> None:
         window = (fact.group, fact.topic, fact.source, fact.window)
-        counted = self._counted.setdefault(window, _Counted(first=seq))
-        counted.records += fact.records
-        counted.last = seq
+        self._counted[window] = self._counted.get(window, 0) + fact.records
 
     def _on_positioned(self, seq: int, _t: int, _node: str, fact: facts.Positioned) -> None:
         if fact.topic_id in self._topics and fact.reason in RESETS:
@@ -123,7 +131,7 @@ class Audit:
         """Return the anomalies of the run, sorted by name and group."""
         odd: dict[tuple[str, str, str], list[Window]] = {}
         for window, published in sorted(self._published.items()):
-            counted = self._counted.get(window, _Counted()).records
+            counted = self._counted.get(window, 0)
             if counted != published.records:
                 name = MISSING if counted < published.records else SURPLUS
                 excuse = self._why_missing(window) if name == MISSING else self._why_more(window)
@@ -146,7 +154,7 @@ class Audit:
             if record_id in copies:
                 copies[record_id].append(copy)
         reasons = [self._why_lost(group, copies[each]) for each in sorted(copies)]
-        missing = published.records - self._counted.get(window, _Counted()).records
+        missing = published.records - self._counted.get(window, 0)
         return reasons[0] if len(reasons) >= missing and all(reasons) else ""
 
     def _why_lost(self, group: str, copies: list[_Copy]) -> str:
@@ -164,20 +172,33 @@ class Audit:
         return found
 
     def _why_more(self, window: Window) -> str:
-        """Return which legal loss explains that a group got records of a window again, or ""."""
-        group, counted = window[0], self._counted[window]
-        spots = [self._footing.of_group(group, before=counted.last)]
-        for _, copy in self._copies(window):
-            until = min(counted.last, copy.until)
-            spots.append(Spot(copy.key, copy.offset, copy.offset + 1, copy.seq, until))
-            resets = self._resets.get((group, copy.key), ())
-            led_back = [
-                row
-                for to, row in resets
-                if counted.first < row < counted.last and to <= copy.offset
-            ]
-            for row in led_back[-1:]:
-                spots += self._footing.of_reset(group, copy.key, row)
+        """Return why a group got records of a window again: legal losses, or ""."""
+        group, published = window[0], self._published[window]
+        copies: dict[int, list[_Copy]] = {}
+        for record_id, copy in self._copies(window):
+            copies.setdefault(record_id, []).append(copy)
+        reasons = [
+            self._why_again(group, first, again, copies.get(record_id, []))
+            for record_id, got in sorted(self._got.get(group, {}).items())
+            if published.first_record <= record_id <= published.last_record
+            for first, again in pairwise(sorted(got, key=lambda each: each.seq))
+        ]
+        surplus = self._counted[window] - published.records
+        return reasons[0] if len(reasons) >= surplus and all(reasons) else ""
+
+    def _why_again(
+        self, group: str, first: _Delivery, again: _Delivery, copies: Sequence[_Copy]
+    ) -> str:
+        """Return which legal loss explains that a group got a record twice, or ""."""
+        was, came = _copy_of(first, copies), _copy_of(again, copies)
+        if was is not None and was != came:
+            until = min(again.seq, was.until)
+            return self._footing.lost([Spot(was.key, was.offset, was.offset + 1, was.seq, until)])
+        spots = [self._footing.of_group(group, after=first.seq, before=again.seq)]
+        resets = self._resets.get((group, again.key), ())
+        led_back = [row for to, row in resets if first.seq < row < again.seq and to <= again.offset]
+        for row in led_back[-1:]:
+            spots += self._footing.of_reset(group, again.key, row)
         return self._footing.lost(spots)
 
     def _copies(self, window: Window) -> Iterator[tuple[int, _Copy]]:
@@ -193,8 +214,18 @@ class Audit:
 
     def _told(self, window: Window) -> str:
         group, topic, source, number = window
-        counted = self._counted.get(window, _Counted()).records
+        counted = self._counted.get(window, 0)
         return (
             f"group {group} counted {counted} records of window {number} of"
             f" {source} in {topic}, which says {self._published[window].records}"
         )
+
+
+def _copy_of(got: _Delivery, copies: Iterable[_Copy]) -> _Copy | None:
+    """Return the copy that a group got: the last one that was appended there before."""
+    there = [
+        copy
+        for copy in copies
+        if (copy.key, copy.offset) == (got.key, got.offset) and copy.seq < got.seq
+    ]
+    return max(there, key=lambda copy: copy.seq, default=None)
