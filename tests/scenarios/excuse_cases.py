@@ -110,6 +110,12 @@ CASES: tuple[Case, ...] = (
         seed=6,
     ),
     Case(
+        "a transaction that no epoch is left to end",
+        "a-timeout-under-the-last-epoch",
+        "M01-hw-ignores-followers",
+        "ISRDATA",
+    ),
+    Case(
         "an end that was answered before it was written",
         "share-end-answered-unwritten",
         "B01-truncate-to-hw",

@@ -261,6 +261,9 @@ EARS: dict[str, tuple[tuple[str, Sign], ...]] = {
     "sequences that a leader has forgotten": (
         (f"{LIVENESS}.forgotten_sequences:ForgottenSequences.excuse", _answered),
     ),
+    "a transaction that no epoch is left to end": (
+        (f"{LIVENESS}.exhausted_epochs:ExhaustedEpochs.excuse", _answered),
+    ),
     "a transaction that nobody ends": (
         (f"{LIVENESS}.standstill:Standstill.excuse", _answered),
     ),

@@ -8,6 +8,7 @@ from kafkasim.model import facts
 from kafkasim.scenarios.judging.progress import Progress
 from kafkasim.scenarios.judging.source import Loss
 from kafkasim.scenarios.judging.transactions.known.skipped_markers import SKIPPED_MARKER
+from kafkasim.scenarios.judging.transactions.liveness.exhausted_epochs import EXHAUSTED
 from kafkasim.scenarios.judging.transactions.liveness.standstill import Standstill
 from tests.scenarios.fact_makers import FakeTrace
 from tests.scenarios.transaction_cases import (
@@ -156,3 +157,47 @@ def test_a_marker_that_was_skipped_leaves_a_transaction_open() -> None:
     assert excuse(rows, line.replace("id 7", "id 8")) == ""
     ended_later = [*rows, *marker(1, True)]
     assert (excuse(ended_later, line), excuse(ended_later, lag)) == ("", "")
+
+
+def exhausted(reason: str, of: str = TID, producer_id: int = 7) -> Rows:
+    return [("broker-2", facts.EpochsExhausted(of, producer_id, 32_767, reason))]
+
+
+def ongoing(of: str = TID, producer_id: int = 7, node: str = "broker-2") -> Rows:
+    epoch = 32_767 if of == TID else 1
+    change = ("CompleteAbort", "Ongoing", ("orders-0",), 60_000, 1, "add")
+    return [(node, facts.TransactionState(of, producer_id, epoch, *change))]
+
+
+OPEN_LINE = "orders-0 has an open transaction of producer id 7 from offset 1 on"
+
+
+@pytest.mark.parametrize("reason", ["end", "fence", "timeout"])
+def test_no_epoch_is_left_to_end_a_transaction(reason: str) -> None:
+    """TransactionMetadata.prepareAbortOrCommit, prepareFenceProducerEpoch."""
+    rows = held([*HUNG, *ongoing(), *exhausted(reason)], 1)
+    for line in (OPEN_LINE, LAG, PRODUCER, BUSY):
+        assert excuse(rows, line) == EXHAUSTED
+        assert excuse(held([*HUNG, *ongoing()], 1), line) == ""
+    assert excuse(rows, OPEN_LINE.replace("id 7", "id 8")) == ""
+    assert excuse(rows, "producer-2 handles what it was given") == ""
+    other = held([*HUNG, *ongoing(), *exhausted(reason, producer_id=6)], 1)
+    assert excuse(other, OPEN_LINE) == ""
+
+
+def test_a_transaction_that_was_ended_after_all_waits_for_nothing() -> None:
+    """4.0: another coordinator has the epoch of the log."""
+    rows = held([*HUNG, *ongoing(), *exhausted("timeout"), *completed()], 1)
+    for line in (OPEN_LINE, PRODUCER):
+        assert excuse(rows, line) == ""
+
+
+def test_the_search_for_what_timed_out_ends_at_such_a_transaction() -> None:
+    """TransactionCoordinator.abortTimedOutTransactions."""
+    mine = held([*HUNG, *ongoing()], 1)
+    assert excuse([*mine, *exhausted("timeout", "other", 9)], OPEN_LINE) == EXHAUSTED
+    assert excuse([*mine, *exhausted("end", "other", 9)], OPEN_LINE) == ""
+    elsewhere = held([*HUNG, *ongoing(node="broker-3")], 1)
+    assert excuse([*elsewhere, *exhausted("timeout", "other", 9)], OPEN_LINE) == ""
+    begun_again = [*exhausted("timeout", "other", 9), *ongoing("other", 9)]
+    assert excuse([*mine, *begun_again], OPEN_LINE) == ""

@@ -11,7 +11,8 @@ A transaction spans logs. When one of them legally loses records, the others do 
   Prepare* (TransactionMarkerRequestCompletionHandler). Its producers get CONCURRENT_TRANSACTIONS
   for ever, also from the next coordinator (KAFKA-19999 tells of the same standstill).
 
-Without a loss a coordinator may skip a marker (``known/skipped_markers.py``).
+Without a loss a coordinator may skip a marker (``known/skipped_markers.py``), or have no epoch left
+to end a transaction with (``exhausted_epochs.py``).
 
 What is missing when a run ends is told by lines; this module says which of them wait for such a
 transaction. It reads the final logs, so it is asked after the run has ended.
@@ -32,6 +33,7 @@ from kafkasim.scenarios.judging.source import (
 )
 from kafkasim.scenarios.judging.transactions.footing import Footing, Spot
 from kafkasim.scenarios.judging.transactions.known.skipped_markers import SkippedMarkers
+from kafkasim.scenarios.judging.transactions.liveness.exhausted_epochs import ExhaustedEpochs
 from kafkasim.scenarios.judging.transactions.liveness.shares.leaders import SHARES
 
 _GROUP = re.compile(r"group (\S+) (?:is at|was given records below) \d+ of (?:\d+ in )?(\S+)-(\d+)")
@@ -53,6 +55,7 @@ class Standstill:
     ) -> None:
         self._footing = Footing(trace, losses)
         self._skipped = SkippedMarkers(trace)
+        self._exhausted = ExhaustedEpochs(trace)
         self._positions = positions
         self._topics: dict[str, facts.TopicCreated] = {}
         self._ids_of_node: dict[str, dict[str, None]] = {}
@@ -98,6 +101,9 @@ class Standstill:
         for transactional_id in self._ids_of_node.get(node, ()):
             if transactional_id in self._given_up:
                 return self._footing.lost([self._footing.of_id(transactional_id, -1)])
+            exhausted = self._exhausted.excuse(transactional_id)
+            if exhausted:
+                return exhausted
         excuses = [self._of_group(group) for group in self._readers.get(node, ())]
         return next((each for each in excuses if each), "")
 
@@ -149,7 +155,9 @@ class Standstill:
         ]
         spots = [self._footing.of_id(each, -1) for each in ids]
         lost = self._footing.lost([Spot(key, offset), *spots]) if ids else ""
-        return lost or (self._skipped.excuse_open(key, producer_id) if ids else "")
+        why = lost or (self._skipped.excuse_open(key, producer_id) if ids else "")
+        exhausted = [self._exhausted.excuse(each, producer_id) for each in ids]
+        return why or next((each for each in exhausted if each), "")
 
     def _topic_id(self, topic: str) -> str:
         return next((id_ for id_, fact in self._topics.items() if fact.topic == topic), "")
