@@ -314,6 +314,12 @@ CASES: tuple[Case, ...] = (
         "no-progress",
     ),
     Case(
+        "a coordinator that too few replicas are left to",
+        "transactions-below-the-minimum",
+        "M01-hw-ignores-followers",
+        "ISRDATA",
+    ),
+    Case(
         "a transaction that nobody ends",
         "committed-less-after-a-truncation",
         "B16-stale-hw-position",

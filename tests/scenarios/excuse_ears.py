@@ -258,6 +258,9 @@ EARS: dict[str, tuple[tuple[str, Sign], ...]] = {
     "a broker that gave up its registration": (
         (f"{LIVENESS}.controllers.registrations:Registrations.excuse", _answered),
     ),
+    "a coordinator that too few replicas are left to": (
+        (f"{LIVENESS}.controllers.below_minimum:BelowMinimum.excuse", _answered),
+    ),
     "sequences that a leader has forgotten": (
         (f"{LIVENESS}.forgotten_sequences:ForgottenSequences.excuse", _answered),
     ),

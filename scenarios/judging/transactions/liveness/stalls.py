@@ -8,6 +8,7 @@ from typing import Protocol
 from kafkasim.scenarios.judging.invariants.online import Invariants
 from kafkasim.scenarios.judging.progress import Progress
 from kafkasim.scenarios.judging.source import BrokerLimits, FactSource, Waits
+from kafkasim.scenarios.judging.transactions.liveness.controllers.below_minimum import BelowMinimum
 from kafkasim.scenarios.judging.transactions.liveness.controllers.leaderless import Leaderless
 from kafkasim.scenarios.judging.transactions.liveness.controllers.left_in_isr import LeftInIsr
 from kafkasim.scenarios.judging.transactions.liveness.controllers.lost_voters import LostVoters
@@ -71,6 +72,7 @@ class Stalls:
         registrations = Registrations(trace, limits.registration_us)
         holders = Holders(trace, ids, progress.places)
         voters = LostVoters(trace, hosts, registrations, holders)
+        unlisted = UnlistedLeader(trace, hosts, registrations)
         self._judges: tuple[Waits, ...] = (
             Standstill(trace, losses, progress.positions),
             Leaderless(trace, ids, members, unclean, registrations),
@@ -88,8 +90,9 @@ class Stalls:
             RemovedGaps(trace, limits.share_locks),
             ForgottenSequences(trace, limits.producer_us, progress.positions),
             voters,
-            UnlistedLeader(trace, hosts, registrations),
+            unlisted,
             LeftInIsr(trace, ids, voters, holders),
+            BelowMinimum(trace, ids, (registrations, voters, unlisted)),
             registrations,
         )
 

@@ -47,7 +47,6 @@ from kafkasim.scenarios.judging.transactions.liveness.controllers.registrations 
 from kafkasim.scenarios.judging.transactions.liveness.holders import Holders
 
 LOST = "lost-voters"
-TOPIC = "__consumer_offsets"
 
 _DECIDED = re.compile(
     r"\S+: ISR \[.*\] of \[.*\]$|\S+ has no leader$|\S+: broker \d+ does not lead epoch \d+ yet$"
@@ -204,23 +203,11 @@ class OffsetsPartitions:
 
     def __init__(self, trace: FactSource) -> None:
         self._changes = LastChanges(trace)
-        self._minimum = 1 << 30  # the lowest min.insync.replicas that was set
-        trace.subscribe(facts.TopicCreated, self._on_topic)
-        trace.subscribe(facts.ConfigChanged, self._on_config)
 
     def stuck(self, group: str) -> bool:
         """Return whether a group's partition has no leader, or one that may not append."""
-        change = self._changes.of(offsets_partition(group, self._changes.topics))
+        home = offsets_partition(group, self._changes.topics)
+        change = self._changes.of(home)
         if change is None:
             return False
-        needed = min(self._minimum, len(change.replicas))
-        return change.leader == -1 or len(change.isr) < needed
-
-    def _on_topic(self, _seq: int, _t: int, _node: str, fact: facts.TopicCreated) -> None:
-        if fact.topic == TOPIC:
-            self._minimum = min(self._minimum, fact.min_isr)
-
-    def _on_config(self, _seq: int, _t: int, _node: str, fact: facts.ConfigChanged) -> None:
-        of_it = fact.resource.startswith("broker:") or fact.resource == f"topic:{TOPIC}"
-        if of_it and fact.config == "min.insync.replicas" and fact.value is not None:
-            self._minimum = min(self._minimum, int(fact.value))
+        return change.leader == -1 or len(change.isr) < self._changes.minimum(home)

@@ -1,0 +1,56 @@
+"""Stalls behind a coordinator whose partition has lost too many replicas.
+
+A broker that cannot register ends itself, and stays down until an operator starts it
+(``registrations.py``, ``unlisted_leader.py``). Of a partition whose other replicas are fewer than
+min.insync.replicas, the leader appends nothing any more for acks=all, as coordinators ask
+for it (Partition.appendRecordsToLeader). They answer with COORDINATOR_NOT_AVAILABLE, and their
+clients ask for ever:
+
+- GroupMetadataManager.storeGroup and storeOffsets, and since 4.0
+  CoordinatorOperationExceptionHelper.handleOperationException: no assignment is stored, and no
+  commit;
+- TransactionStateManager.appendTransactionToLog: initTransactions never returns, no partition is
+  added to a transaction, and none is ended;
+- the same of the partitions of a share group, in ``__consumer_offsets`` and
+  ``__share_group_state``.
+
+A producer without an answer to its transactional request does not look at the age of its batches
+either (Sender.runOnce returns before sendProducerData).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from kafkasim.scenarios.judging.source import FactSource, PartitionKey, Waits
+from kafkasim.scenarios.judging.transactions.liveness.controllers.last_changes import Homes
+
+
+class BelowMinimum:
+    """Follows the ISRs of coordinators' partitions.
+
+    ``ids`` are the transactional ids of client hosts, and ``judges`` know which brokers are gone.
+    """
+
+    def __init__(self, trace: FactSource, ids: Mapping[str, str], judges: Sequence[Waits]) -> None:
+        self._homes = Homes(trace, ids)
+        self._judges = judges
+
+    def excuse(self, line: str) -> str:
+        """Return why Kafka would miss for ever what a line of a stalled run tells of, or ""."""
+        return next((why for home in self._homes.of(line) if (why := self._stuck(home))), "")
+
+    def _stuck(self, home: PartitionKey) -> str:
+        """Return why too few replicas of a partition are left, or ""."""
+        change = self._homes.changes.of(home)
+        if change is None:
+            return ""
+        absent = [broker for broker in change.replicas if broker not in change.isr]
+        gone = [why for broker in absent if (why := self._gone(broker))]
+        needed = self._homes.changes.minimum(home)
+        return gone[0] if gone and len(change.replicas) - len(gone) < needed else ""
+
+    def _gone(self, broker: int) -> str:
+        """Return why a broker is down for ever, or ""."""
+        told = (judge.excuse(f"broker-{broker} is down") for judge in self._judges)
+        return next((why for why in told if why), "")
