@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from kafkasim.model.broker.common.controller_link import (
+    LOOKUP_US,
     RETRY_US,
     ControllerLink,
     RaftControllerNodes,
@@ -32,8 +33,8 @@ class Asker:
     def __init__(self) -> None:
         self.process = Process("broker-1", MemoryFiles(), random.Random(1), 0)
         self.raft = SimpleNamespace(leader_id=1)
-        voters = {1: "controller-1", 2: "controller-2"}
-        nodes = RaftControllerNodes(self.raft, voters)
+        self.voters = {1: "controller-1", 2: "controller-2"}
+        nodes = RaftControllerNodes(self.raft, self.voters)
         self.link = ControllerLink(self.process, nodes, "alter-partition", 1000)
         self.answers: list[Any] = []
 
@@ -101,3 +102,36 @@ def test_the_next_controller_is_asked_when_the_connection_to_the_first_is_lost()
     asker.fire(1_000_000 + RETRY_US)
     opened = [effect for effect in asker.effects() if isinstance(effect, Open)]
     assert [effect.address for effect in opened] == ["controller-2"]
+
+
+def test_a_link_knows_its_controller_before_it_has_anything_to_send() -> None:
+    """So it finds a leader that has left the voters since (NodeToControllerRequestThread)."""
+    asker = Asker()
+    asker.raft.leader_id = -1
+    asker.link.start(0)
+    asker.raft.leader_id = 1
+    asker.fire(LOOKUP_US)
+    assert not asker.effects()
+    del asker.voters[1]
+    (opened,) = [effect for effect in asker.ask(LOOKUP_US + 1) if isinstance(effect, Open)]
+    assert opened.address == "controller-1"
+
+
+def test_a_link_that_started_too_late_does_not_find_a_leader_without_a_vote() -> None:
+    asker = Asker()
+    del asker.voters[1]
+    asker.link.start(0)
+    asker.ask(1)
+    asker.fire(10 * LOOKUP_US)
+    assert not [effect for effect in asker.effects() if isinstance(effect, Open)]
+
+
+def test_a_leader_without_a_vote_is_not_found_again() -> None:
+    asker = Asker()
+    asker.ask(0)
+    asker.process.handle(Opened(1), 5)
+    asker.effects()
+    del asker.voters[1]
+    asker.fire(1_000_000)  # the request's timeout
+    asker.fire(1_000_000 + RETRY_US)
+    assert not [effect for effect in asker.effects() if isinstance(effect, Open)]

@@ -4,8 +4,11 @@ A broker has one link per purpose (heartbeat, alter-partition, forwarding …), 
 request in flight. The link asks its :class:`ControllerNodes` who the active controller is and
 keeps asking that node until the node answers NOT_CONTROLLER or the connection is lost. The head of
 the queue is then sent again after ``RETRY_US`` to the controller that is known by then; the same
-wait applies while no controller is known. A request of a link with ``retry_timeout_ms`` fails at
-the first retry after that time; on other links requests are retried without limit.
+wait applies while no controller is known. A link that has nothing to send looks for the controller
+too, once it has started (NodeToControllerRequestThread.doWork), so it knows the endpoint of one
+that leaves the voters later, and asks it first after a new election. A request of a link with
+``retry_timeout_ms`` fails at the first retry after that time; on other links requests are retried
+without limit.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from kafkasim.model.effects import Process
 
 RETRY_US = 50_000
+LOOKUP_US = 100_000
 
 
 class ControllerChannel(Protocol):
@@ -100,9 +104,15 @@ class ControllerLink:
         self.queue: deque[tuple[Any, int, Done]] = deque()  # (request, when queued, done)
         self.in_flight = False
         self._timer = ("controller-link", purpose)
+        self._lookup = ("controller-lookup", purpose)
         self._active = -1  # the node that this link takes for the active controller
         self._request_timeout_ms = request_timeout_ms
         self._channels: dict[int, Channel] = {}
+
+    def start(self, now: int) -> None:
+        """Look for the active controller until one is known."""
+        if not self._finds():
+            self.process.timers.arm(self._lookup, now + LOOKUP_US, self.lane, self.start)
 
     def send(self, message: Any, now: int, done: Done) -> None:
         """Queue a request; ``done`` gets the response, or Failed on a retry timeout."""
@@ -113,32 +123,36 @@ class ControllerLink:
         timers = self.process.timers
         if self.in_flight or not self.queue or timers.armed(self._timer):
             return
-        if self._active not in self._channels:
-            self._active = self.nodes.active()
-        channel = self._channel(self._active)
-        if channel is None:
+        if not self._finds():
             timers.arm(self._timer, now + RETRY_US, self.lane, self._retry)
             return
         self.in_flight = True
-        channel.send(self.queue[0][0], now, self._on_response)
+        self._channels[self._active].send(self.queue[0][0], now, self._on_response)
 
-    def _channel(self, node_id: int) -> Channel | None:
-        """Return the channel to a node, None if no endpoint of it is known."""
-        channel, address = self._channels.get(node_id), self.nodes.address(node_id)
-        if channel is None and address is not None:
-            timeout_ms, purpose = self._request_timeout_ms, self.lane
-            channel = Channel(
-                self.process,
-                address,
-                purpose,
-                purpose,
-                timeout_ms,
-                patient=True,
-                queued=True,
-                reconnect_backoff_ms=SERVER_BACKOFF_MS,
-            )
-            self._channels[node_id] = channel
-        return channel
+    def _finds(self) -> bool:
+        """Return whether a controller is known: the one before, or one that has an endpoint now."""
+        if self._active == -1:
+            node_id = self.nodes.active()
+            address = self.nodes.address(node_id)
+            if address is None:
+                return False
+            self._active = node_id
+            if node_id not in self._channels:
+                self._channels[node_id] = self._channel(address)
+        return True
+
+    def _channel(self, address: str) -> Channel:
+        """Return a new channel to a controller."""
+        return Channel(
+            self.process,
+            address,
+            self.lane,
+            self.lane,
+            self._request_timeout_ms,
+            patient=True,
+            queued=True,
+            reconnect_backoff_ms=SERVER_BACKOFF_MS,
+        )
 
     def _on_response(self, response: Any, now: int) -> None:
         self.in_flight = False

@@ -100,6 +100,7 @@ class Broker(BrokerProcess):
             voters = dict(voters)  # the metadata log may change it (KIP-853)
         self.raft = self._observer(voters, rules, now) if shared is None else shared.raft
         self._nodes = RaftControllerNodes(self.raft, voters)
+        self._links: list[ControllerLink] = []
         timeout_ms = config.request_timeout_ms
         self.kafka = KafkaBroker(
             self,
@@ -131,7 +132,9 @@ class Broker(BrokerProcess):
     def _link(
         self, purpose: str, timeout_ms: int, retry_timeout_ms: int | None = None
     ) -> ControllerLink:
-        return ControllerLink(self, self._nodes, purpose, timeout_ms, retry_timeout_ms)
+        link = ControllerLink(self, self._nodes, purpose, timeout_ms, retry_timeout_ms)
+        self._links.append(link)
+        return link
 
     def _controller_access(self, timeout_ms: int) -> ControllerAccess:
         """Return the way to the controller: requests are forwarded (ForwardingManager, KIP-590).
@@ -208,6 +211,8 @@ class Broker(BrokerProcess):
             return
         if self.shared is None:
             self.raft.start(now)
+        for link in self._links:
+            link.start(now)
         self.lifecycle.start(now)
         self.kafka.statistics.start(now)
 
