@@ -112,8 +112,8 @@ CASES: tuple[Case, ...] = (
     Case(
         "a transaction that no epoch is left to end",
         "a-timeout-under-the-last-epoch",
-        "M01-hw-ignores-followers",
-        "ISRDATA",
+        "B51-double-completion",
+        "hanging-transaction",
     ),
     Case(
         "an end that was answered before it was written",
