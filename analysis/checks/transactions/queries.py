@@ -129,6 +129,9 @@ TORN = offending(
     LEFT JOIN (SELECT *, true AS back FROM given_back_records)
         USING (run, topic_id, partition, record_id, begun)
     LEFT ANTI JOIN final_fates USING (run, topic_id, partition, record_id, begun)
+    LEFT ANTI JOIN (SELECT run, topic_id, partition, record_id, begun FROM placed_records
+                    LEFT SEMI JOIN cleaned_offsets USING (run, topic_id, partition, offset))
+        USING (run, topic_id, partition, record_id, begun)
     WHERE outcome = 'committed'
     UNION ALL
     SELECT run, CAST(NULL AS STRING), CAST(NULL AS BIGINT), begun,

@@ -81,22 +81,29 @@ PLACED_RECORDS = """
 FINAL_STATES = """
     -- The records of the final leaders' logs, in runs with transactions or processors, each with
     -- its state: committed, aborted or open. The next marker of its producer behind it decides.
-    SELECT run, topic_id, partition, record_id, base_offset + place AS offset, state
-    FROM (SELECT run, topic_id, partition, base_offset, log_start_offset, ids,
+    -- FinalCleaned tells the offsets of those batches that have lost records.
+    SELECT run, topic_id, partition, record_id,
+           coalesce(offsets[place], base_offset + place) AS offset, state
+    FROM (SELECT run, topic_id, partition, base_offset, log_start_offset, ids, offsets,
                  IF(owned.run IS NULL, 'committed', coalesce(last_value(decision, true) OVER (
                      PARTITION BY run, topic_id, partition, producer_id ORDER BY base_offset DESC
                      ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW), 'open')) AS state
           FROM (SELECT run, topic_id, partition, log_start_offset, producer_id, base_offset, ids,
+                       offsets,
                        IF(marker.committed, 'committed',
                           IF(marker.committed IS NULL, NULL, 'aborted')) AS decision
                 FROM (SELECT run, topic_id, partition, log_start_offset,
                              batch.producer_ids AS producer_id, batch.base_offsets AS base_offset,
                              batch.batch_epochs AS leader_epoch,
                              slice(record_ids, batch.ends - batch.record_counts + 1,
-                                   batch.record_counts) AS ids
+                                   batch.record_counts) AS ids,
+                             slice(record_offsets, batch.ends - batch.record_counts + 1,
+                                   batch.record_counts) AS offsets
                       FROM (SELECT *, transform(sequence(1, size(record_counts)), i -> aggregate(
                                 slice(record_counts, 1, i), 0L, (sum, n) -> sum + n)) AS ends
                             FROM final_leaders
+                            LEFT JOIN (SELECT run, topic_id, partition, node, record_offsets
+                                       FROM FinalCleaned) USING (run, topic_id, partition, node)
                             LEFT SEMI JOIN (SELECT run FROM TransactionBegun
                                             UNION SELECT run FROM ProcessorStarted) USING (run)
                             WHERE size(record_counts) > 0)
@@ -110,7 +117,7 @@ FINAL_STATES = """
           LEFT JOIN (SELECT DISTINCT run, producer_id FROM TransactionBegun) AS owned
               USING (run, producer_id))
     LATERAL VIEW posexplode(ids) AS place, record_id
-    WHERE base_offset + place >= log_start_offset"""
+    WHERE coalesce(offsets[place], base_offset + place) >= log_start_offset"""
 
 FINAL_FATES = """
     -- The same with the transactions to which the records belong.
