@@ -140,7 +140,7 @@ LEADERLESS = "orders-0 has no leader"
 def test_a_partition_waits_for_those_who_have_its_records(rows: list[Row], why: str) -> None:
     trace = FakeTrace()
     registrations = Registrations(trace, 60_000_000)
-    judge = Leaderless(trace, {}, {}, registrations=registrations)
+    judge = Leaderless(trace, {}, {}, judges=[registrations])
     trace.record(rows)
     assert judge.excuse(LEADERLESS) == why
     assert judge.excuse("group billing is at 0 of 4 in orders-0 (last read by nobody)") == why

@@ -6,6 +6,7 @@ import pytest
 
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.progress import Progress
+from kafkasim.scenarios.judging.transactions.liveness.controllers.leaderless import Leaderless
 from kafkasim.scenarios.judging.transactions.liveness.controllers.registrations import (
     Registrations,
 )
@@ -89,3 +90,29 @@ def test_a_broker_that_starts_meanwhile_and_cannot_register_stays_down() -> None
     assert _excuse([*starts, later, REMOVED, rest, ends], down) == ""
     assert _excuse([*starts, rest, ends], down) == ""
     assert _excuse([*starts, before, REMOVED, rest, ends, _leads(3001, 5)], down) == ""
+
+
+def _waits_for(isr: tuple[int, ...], elr: tuple[int, ...] = ()) -> list[Row]:
+    topic = facts.TopicCreated(1, "T", "orders", 1, 3, 2)
+    change = facts.PartitionChanged(
+        12, "T", 0, -1, 2, 3, isr, (1, 2, 3), "fenced", unclean=False, elr=elr
+    )
+    return [("controller-2", topic), ("controller-2", change)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "why"),
+    [
+        ([LEADS, REMOVED, FENCED, *_waits_for((3,))], UNLISTED_LEADER),
+        ([LEADS, REMOVED, FENCED, *_waits_for((), (3,))], UNLISTED_LEADER),
+        ([LEADS, REMOVED, FENCED, *_waits_for((), (2, 3))], ""),
+        ([LEADS, FENCED, *_waits_for((3,))], ""),
+    ],
+    ids=["in-the-isr", "in-the-elr", "another-one", "it-is-a-voter"],
+)
+def test_a_partition_waits_for_those_who_find_no_controller(rows: list[Row], why: str) -> None:
+    trace = FakeTrace()
+    unlisted = UnlistedLeader(trace, HOSTS, Registrations(trace, 60_000_000))
+    judge = Leaderless(trace, {}, {}, judges=[unlisted])
+    trace.record(rows)
+    assert judge.excuse("orders-0 has no leader") == why

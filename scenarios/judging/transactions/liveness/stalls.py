@@ -75,7 +75,7 @@ class Stalls:
         unlisted = UnlistedLeader(trace, hosts, registrations)
         self._judges: tuple[Waits, ...] = (
             Standstill(trace, losses, progress.positions),
-            Leaderless(trace, ids, members, unclean, registrations),
+            Leaderless(trace, ids, members, unclean, (registrations, unlisted)),
             StaticLeaders(trace, tells_static_leader),
             StaticOwners(trace),
             Downgrades(trace),

@@ -19,8 +19,9 @@ but the last known leader is nobody: PartitionChangeBuilder.maybeUpdateLastKnown
 leader that a partition loses, and this one had none. Equal in 4.0.0, 4.1.0 (which notes -1) and
 4.2.0.
 
-All members of an ISR and ELR have given up their registration and ended (``registrations.py``). The
-controller knows who has the records, and none of them comes back.
+All members of an ISR and ELR have given up their registration and ended (``registrations.py``), or
+do not find the active controller any more (``unlisted_leader.py``). The controller knows who has
+the records, and none of them comes back.
 
 So wait for ever:
 
@@ -46,9 +47,8 @@ from collections.abc import Mapping, Sequence
 
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.invariants.traced import coordinator_partition, offsets_partition
-from kafkasim.scenarios.judging.source import FactSource, PartitionKey
+from kafkasim.scenarios.judging.source import FactSource, PartitionKey, Waits
 from kafkasim.scenarios.judging.transactions.liveness.controllers.lost_answers import LOST_ANSWER
-from kafkasim.scenarios.judging.transactions.liveness.controllers.registrations import Registrations
 from kafkasim.scenarios.judging.transactions.liveness.shares.homes import share_homes
 from kafkasim.scenarios.judging.transactions.liveness.shares.leaders import SHARES
 
@@ -66,7 +66,8 @@ class Leaderless:
     """Follows the creation of partitions, the ELRs that operators clear, and who could lead.
 
     ``ids`` are the transactional ids of client hosts, and ``members`` the hosts of each group.
-    ``unclean`` says whether the servers' files allow unclean elections.
+    ``unclean`` says whether the servers' files allow unclean elections, and ``judges`` know which
+    brokers do not come back.
     """
 
     def __init__(
@@ -75,7 +76,7 @@ class Leaderless:
         ids: Mapping[str, str],
         members: Mapping[str, Sequence[str]],
         unclean: bool = False,
-        registrations: Registrations | None = None,
+        judges: Sequence[Waits] = (),
     ) -> None:
         self._ids = ids
         self._members = members
@@ -83,7 +84,7 @@ class Leaderless:
         self._topics: dict[str, facts.TopicCreated] = {}
         self._created: dict[str, int] = {}  # topic id -> the row of its creation
         self._connected: dict[str, int] = {}  # node -> the row of its last connection
-        self._registrations = registrations
+        self._judges = judges
         self._leaderless: dict[PartitionKey, str] = {}  # why nobody leads it
         self._awaited: dict[PartitionKey, tuple[int, ...]] = {}  # whom a leaderless one waits for
         self._unnoted: dict[PartitionKey, bool] = {}  # leader lost; whether ELR was turned on since
@@ -129,8 +130,10 @@ class Leaderless:
                 self._leaderless[key] = told[0]
 
     def _given_up(self, broker: int) -> str:
-        known = self._registrations
-        return "" if known is None else known.excuse(f"broker-{broker} is down")
+        """Return why a broker is down or fenced for ever, or ""."""
+        lines = (f"broker-{broker} is down", f"broker-{broker} is not unfenced since it started")
+        told = (judge.excuse(line) for judge in self._judges for line in lines)
+        return next((why for why in told if why), "")
 
     def _of(self, name: str) -> str:
         """Return why nobody leads a partition, by its name, if brokers know of it."""
