@@ -50,7 +50,9 @@ class FetchServer:
         """Serve or park a Fetch. The offset that a voter asks for says what it has."""
         role = self._quorum.role
         request: RaftFetchRequest = item.message
-        error = self._quorum.check_leader_epoch(request.current_leader_epoch)
+        error = Errors.INVALID_REQUEST
+        if _is_sane(request):
+            error = self._quorum.check_leader_epoch(request.current_leader_epoch)
         if error is not Errors.NONE or not isinstance(role, Leader):
             self._refuse(item, error)
             return
@@ -169,3 +171,12 @@ class FetchServer:
             snapshot,
         )
         self._context.respond(item, response)
+
+
+def _is_sane(request: RaftFetchRequest) -> bool:
+    """Return whether a replica can have sent a Fetch (KafkaRaftClient.handleFetchRequest)."""
+    return (
+        request.max_wait_ms >= 0
+        and request.fetch_offset >= 0
+        and 0 <= request.last_fetched_epoch <= request.current_leader_epoch
+    )

@@ -97,7 +97,7 @@ class Elections:
         request: VoteRequest = item.message
         error = self._check(request.candidate_id, request.candidate_epoch)
         beyond = request.candidate_epoch + 1 if request.pre_vote else request.candidate_epoch
-        if request.last_offset_epoch >= beyond or request.last_offset < 0:
+        if request.last_offset < 0 or not 0 <= request.last_offset_epoch < beyond:
             error = Errors.INVALID_REQUEST
         granted = False
         if error is Errors.NONE:
@@ -190,9 +190,7 @@ class Elections:
         """
         if epoch < self._quorum.epoch:
             return Errors.FENCED_LEADER_EPOCH
-        if sender < 0 or (sender == self._context.node_id and self._voters.is_voter):
-            return Errors.INVALID_REQUEST
-        return Errors.NONE
+        return Errors.INVALID_REQUEST if sender < 0 else Errors.NONE
 
     def _is_meant(self, directory_id: str) -> bool:
         """Return whether a request for a voter is for this one (isValidVoterKey)."""

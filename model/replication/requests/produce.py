@@ -56,9 +56,8 @@ class ProduceStatus:
         self.current_leader: tuple[int, int] | None = None  # KIP-951
 
     def fail(self, error: Errors) -> None:
-        """Answer with an error."""
+        """Answer with an error; the offset of what was appended stays (DelayedProduce)."""
         self.error = error
-        self.base_offset = -1
 
 
 Answer: TypeAlias = Callable[[Request, list[ProduceStatus], int, int], None]
