@@ -52,12 +52,17 @@ def test_the_model_answers_as_kafka_did(version: str) -> None:
     assert sorted(line.rpartition(": ")[0] for line in differ) == sorted(DIFFERENT), differ
 
 
-def test_4_1_notes_fixed_voters() -> None:
-    """4.1's leader looks for the voter that an update names, whose set 4.0 keeps as it is."""
+WITHOUT_ISR = "alone NONE [0:LEADER_NOT_AVAILABLE leader=-1 epoch=1 replicas=[9] isr=[]]"
+
+
+def test_4_1_notes_fixed_voters_and_empties_an_isr() -> None:
+    """4.1's leader looks for the voter that an update names, whose set 4.0 keeps as it is. With
+    ELR (KIP-966) no ISR is left without a leader."""
     old, new = (
         [line for line in committed(version) if ": api versions / " not in line]
         for version in VERSIONS
     )
     assert [after for before, after in zip(old, new, strict=True) if before != after] == [
-        "static: updating a voter / a node that is no voter: VOTER_NOT_FOUND"
+        "static: updating a voter / a node that is no voter: VOTER_NOT_FOUND",
+        "static: electing / no replica is left: " + WITHOUT_ISR,
     ]
