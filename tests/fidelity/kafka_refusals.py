@@ -9,10 +9,11 @@ from tests.fidelity.conversations import leadership, limits, refused_batches
 from tests.fidelity.conversations.holding import ask_kafka, hold
 from tests.fidelity.conversations.talk import Talk
 from tests.fidelity.real_kafka import VERSIONS as KRAFT_VERSIONS
+from tests.fidelity.real_zookeeper import VERSION as ZOOKEEPER
 from tests.fidelity.sides import Side
 
 HERE = Path(__file__).parent
-VERSIONS = KRAFT_VERSIONS
+VERSIONS = (*KRAFT_VERSIONS, ZOOKEEPER)
 SETTINGS = limits.SETTINGS
 
 CONVERSATIONS: dict[str, Callable[[Talk], None]] = {

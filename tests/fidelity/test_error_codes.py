@@ -32,7 +32,6 @@ WITHOUT_ANSWER: dict[Errors, str] = {
         "the ISR must shrink between two steps of one request: below min.insync.replicas the high"
         " watermark stands still, and the request times out"
     ),
-    Errors.INVALID_COMMIT_OFFSET_SIZE: "of the coordinator of ZooKeeper mode: not asked of 3.9.1 yet",
     Errors.UNSUPPORTED_FOR_MESSAGE_FORMAT: "of logs before magic 2, which the model has not",
     Errors.DUPLICATE_SEQUENCE_NUMBER: CLIENT,
     Errors.KAFKA_STORAGE_ERROR: DISK,
