@@ -34,15 +34,18 @@ JUMPS = """
     -- (reason none ends one, at −1). After a reset to a higher offset an old consumer is given
     -- first what it had fetched before, but for the rest of a chunk: its first record may lie
     -- between the two, and a later one at the new offset (ConsumerIterator.makeNext). ``read`` is a
-    -- record of the log that the poll has read: this one, or the last one before.
-    SELECT run, topic_id, partition, seq, node, group, member_id, offset, expected, read
+    -- record of the log that the poll has read: this one, or the last one before. ``own``: it is of
+    -- this poll.
+    SELECT run, topic_id, partition, seq, node, group, member_id, offset, expected, read,
+           coalesce(read_in = seq, false) AS own
     FROM (SELECT *, last(IF(what = 'set', struct(expected AS before, offset AS after, reset),
                             NULL), true) OVER reader AS went
           FROM (SELECT /*+ SHUFFLE_HASH(poll_jumps) */ *,
                        lag(IF(what = 'record', offset + 1, offset)) OVER reader AS expected,
                        lag(what = 'set') OVER reader AS first,
                        last(IF(what = 'end', NULL, struct(offset, record_id)), true) OVER reader
-                           AS read
+                           AS read,
+                       last(IF(what = 'record', seq, NULL), true) OVER reader AS read_in
                 FROM (SELECT run, topic_id, partition, seq, node, group, member_id,
                              IF(reason = 'none', -1, offset) AS offset,
                              CAST(NULL AS BIGINT) AS record_id, 'set' AS what, -1 AS place,
@@ -74,7 +77,7 @@ POLL_GAPS = """
     -- The same with what lies between: whether an offset held a record for the reader, by what
     -- leaders had appended there, and cleaners had removed, until then. A consumer hands out what
     -- it fetched before: if a leader had cut off by then what the poll has read, what stood before
-    -- the cut counts (judging/readers/order.py).
+    -- the cut counts; of a poll without records also what stands now (judging/readers/order.py).
     WITH cuts AS (
         SELECT run, topic_id, partition, seq AS cut, base_offset AS cut_at
         FROM (SELECT *, lag(next_offset) OVER (
@@ -110,11 +113,15 @@ POLL_GAPS = """
         WHERE wrote < cut AND cut < seq AND cut_at <= read_at
         GROUP BY run, topic_id, partition, seq, member_id, offset, expected)
     SELECT run, topic_id, partition, seq, group, member_id, offset, expected,
-           bool_or(NOT coalesce(hole, false)) AS skips
-    FROM (SELECT run, topic_id, partition, seq, group, member_id, offset, expected, missed,
+           bool_or(NOT coalesce(hole, false))
+               AND (own OR bool_or(NOT coalesce(now, false))) AS skips
+    FROM (SELECT run, topic_id, partition, seq, group, member_id, offset, expected, own, missed,
                  coalesce(max_by(marker OR (aborted AND coalesce(only, false)),
                                  IF(age.since < coalesce(until, seq), age, NULL)), false)
-                     OR coalesce(min(removed_at) < seq, false) AS hole
+                     OR coalesce(min(removed_at) < seq, false) AS hole,
+                 coalesce(max_by(marker OR (aborted AND coalesce(only, false)),
+                                 IF(age.since < seq, age, NULL)), false)
+                     OR coalesce(min(removed_at) < seq, false) AS now
           FROM (SELECT * FROM jumps
                 LATERAL VIEW OUTER explode(
                     IF(offset > expected, sequence(expected, offset - 1), NULL)) AS missed)
@@ -127,8 +134,8 @@ POLL_GAPS = """
           LEFT JOIN (SELECT run, topic_id, partition, offset AS missed, removed_at
                      FROM cleaned_offsets)
               USING (run, topic_id, partition, missed)
-          GROUP BY run, topic_id, partition, seq, group, member_id, offset, expected, missed)
-    GROUP BY run, topic_id, partition, seq, group, member_id, offset, expected"""
+          GROUP BY run, topic_id, partition, seq, group, member_id, offset, expected, own, missed)
+    GROUP BY run, topic_id, partition, seq, group, member_id, offset, expected, own"""
 
 POLL_ORDER = offending(
     # Within what one member covered, each poll goes on where the last one ended, and what it has

@@ -119,6 +119,12 @@ CUT_OFF: dict[str, tuple[Case, dict[str, int]]] = {
     "skipped: what was fetched had a record where a marker is now": (
         [positioned(0), wrote(0, 100, 101, 102), wrote(0, 200, epoch=2), *marker(1, True, epoch=2),
          wrote(2, 202, epoch=2), polled([0, 2], [100, 102])], {"poll-skip": 1}),
+    "not skipped: fetched since, by a poll without a record, where a record was": (
+        [positioned(0), wrote(0, 100, 101), polled([0], [100]), wrote(0, 200, epoch=2),
+         *marker(1, True, epoch=2), polled([], [], position=2)], {}),
+    "skipped: by a poll without a record, whichever log it has read": (
+        [positioned(0), wrote(0, 100, 101), *marker(2, True), polled([0], [100]),
+         wrote(0, 200, 201, epoch=2), polled([], [], position=2)], {"poll-skip": 1}),
     "skipped: a position that was set tells nothing of the log": (
         [*READ[:-1], polled([0], [100]), *LOST, positioned(1), polled([], [], position=2)],
         {"poll-skip": 1}),

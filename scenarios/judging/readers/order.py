@@ -6,9 +6,9 @@ judged when a position passes it, because a loss may put a record where a marker
 
 A consumer hands out what it fetched some time before: FetchCollector.fetchRecords, before 3.7
 Fetcher.fetchRecords, only asks whether the position is still where that fetch goes on. Meanwhile
-the log may have lost these records. So the records of a poll, or the last one before if it has
-none, say which log was read, and whether an offset between them held a record for the reader is
-asked of the log of that time.
+the log may have lost these records. So the records of a poll say which log was read, and whether an
+offset between them held a record for the reader is asked of the log of that time. A poll without
+records may have read the log of the last record before, or that of now.
 """
 
 from __future__ import annotations
@@ -89,6 +89,8 @@ class ReadingOrder:
         else:
             committed_only = self._holes.reads_committed(node, fact.group)
             first = self._holes.first_missed(key, expected, offset, committed_only, read)
+            if first is not None and not fact.offsets:  # nor does it say that it read an older log
+                first = self._holes.first_missed(key, expected, offset, committed_only)
             if first is None:
                 over = self._over.setdefault((fact.group, key), {})
                 for each in range(expected, offset):
