@@ -126,7 +126,8 @@ CUT_OFF: dict[str, tuple[Case, dict[str, int]]] = {
         [positioned(0), wrote(0, 100, 101), *marker(2, True), polled([0], [100]),
          wrote(0, 200, 201, epoch=2), polled([], [], position=2)], {"poll-skip": 1}),
     "skipped: a position that was set tells nothing of the log": (
-        [*READ[:-1], polled([0], [100]), *LOST, positioned(1), polled([], [], position=2)],
+        [*READ[:-1], polled([0], [100]), *LOST, positioned(1, "committed"),
+         polled([], [], position=2)],
         {"poll-skip": 1}),
     "not skipped by commit: a marker that was passed before a record took its place": (
         [topic(), *READ[:-1], polled([0], [100], position=2), processed(0, 1), committed(2),

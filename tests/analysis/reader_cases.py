@@ -339,10 +339,12 @@ AUDIT_EXCUSES: dict[str, Excused] = {
         [*SENT, *BOTH, *OTHERS, published(0, 2), KNOWN], SURPLUS,
         [(OFFSETS, loss(seq=8))], [(OFFSETS, loss(seq=11))]),
     "a window with too many records: a reset led back to one": (
-        [*SENT, *BOTH, positioned(1, "earliest"), *MORE[1:], published(0, 2), KNOWN], SURPLUS,
+        [*SENT, *BOTH, positioned(1, "earliest"), *MORE[1:], published(0, 2), KNOWN],
+        SURPLUS | {"needless-reset": 1},
         [((T, 0), loss(5, 9, seq=8))], [((T, 0), loss(5, 9, seq=10)), (OFFSETS, loss(seq=11))]),
     "a window with too many records: a reset passed over it": (
-        [*SENT, *BOTH, positioned(2, "earliest"), *MORE, published(0, 2), KNOWN], SURPLUS,
+        [*SENT, *BOTH, positioned(2, "earliest"), *MORE, published(0, 2), KNOWN],
+        SURPLUS | {"needless-reset": 1},
         [], [((T, 0), loss(5, 9, seq=12))]),
     "a window with too many records: another copy took the place of a lost one": (
         [*SENT, *BOTH, leads(2, 1, 1), again(1, 101), *MORE, published(0, 2), KNOWN], SURPLUS,
