@@ -239,7 +239,7 @@ class QuorumFetcher:
             return False
         if context.rules.must_flush_before_fetch(self._voters.is_voter):
             context.out.append(Barrier(log.log.flush_files()))
-            log.log.flushed(log.end_offset)
+            log.log.local.flushed(log.end_offset)
         return True
 
     def _truncate(self, epoch: int, end_offset: int, now: int) -> None:

@@ -474,6 +474,18 @@ def test_checks_that_are_left_out_find_nothing_without_their_kind(stored: Stored
                 assert whole.dtypes == nothing.dtypes
 
 
+def without(view: str, text: str) -> str:
+    """Return a query with nothing in a view, which it reads itself or through other views."""
+    from kafkasim.analysis.checks import RARE_VIEWS
+
+    while f" {view}" not in text:
+        before = text
+        for other, query in RARE_VIEWS.items():
+            text = re.sub(rf"\b(FROM|JOIN) {other}\b", lambda m, q=query: f"{m[1]} ({q})", text)
+        assert text != before, f"{view} is not read"
+    return text.replace(f" {view}", f" (SELECT * FROM {view} WHERE false)")
+
+
 def test_checks_that_are_left_out_find_nothing_without_rows_of_what_they_judge(
     stored: Stored,
 ) -> None:
@@ -483,8 +495,7 @@ def test_checks_that_are_left_out_find_nothing_without_rows_of_what_they_judge(
     with views(stored, shared=read_by([CHECKS[name] for name in RARE], JUDGED_VIEWS)):
         for name, view in RARE.items():
             assert stored.spark.table(view).count() > 0
-            text = CHECKS[name].replace(f" {view}", f" (SELECT * FROM {view} WHERE false)")
-            assert text != CHECKS[name]
+            text = without(view, CHECKS[name])
             assert (name, stored.spark.sql(text).collect()) == (name, [])
 
 

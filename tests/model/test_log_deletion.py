@@ -62,7 +62,7 @@ def test_the_new_name_is_durable_before_the_checkpoints_forget_the_log(
     trio.tell(1)
     trio.produce(1, 5)
     node = trio.nodes[1]
-    node.partition.log.flushed(1)
+    node.partition.log.local.flushed(1)
     _drop(node, trio.now)
     assert [each.files for each in node.out if isinstance(each, Barrier)] == flushed
     found = [OffsetCheckpoint(node.files, name).read() for name in CHECKPOINTS]

@@ -114,7 +114,7 @@ def test_a_truncation_below_the_recovery_point_is_checkpointed_before_the_log_gr
     for value in (5, 6, 7):
         trio.produce(1, value)
     node = trio.nodes[1]
-    node.partition.log.flushed(3)
+    node.partition.log.local.flushed(3)
     node.partition.truncate_to(3, 0)
     assert [e for e in node.out if isinstance(e, Barrier)] == []
     node.partition.truncate_to(1, 0)

@@ -163,8 +163,9 @@ def exhausted(reason: str, of: str = TID, producer_id: int = 7) -> Rows:
     return [("broker-2", facts.EpochsExhausted(of, producer_id, 32_767, reason))]
 
 
-def ongoing(of: str = TID, producer_id: int = 7, node: str = "broker-2") -> Rows:
-    epoch = 32_767 if of == TID else 1
+def ongoing(
+    of: str = TID, producer_id: int = 7, node: str = "broker-2", epoch: int = 32_767
+) -> Rows:
     change = ("CompleteAbort", "Ongoing", ("orders-0",), 60_000, 1, "add")
     return [(node, facts.TransactionState(of, producer_id, epoch, *change))]
 
@@ -185,6 +186,13 @@ def test_no_epoch_is_left_to_end_a_transaction(reason: str) -> None:
     assert excuse(other, OPEN_LINE) == ""
 
 
+@pytest.mark.parametrize(("stored", "why"), [(32_766, EXHAUSTED), (32_765, ""), (1, "")])
+def test_attempts_that_were_not_stored_use_up_no_epochs(stored: int, why: str) -> None:
+    """What B52 does: every fence that cannot be written raises the epoch (KAFKA-9666)."""
+    rows = held([*HUNG, *ongoing(epoch=stored), *exhausted("timeout")], 1)
+    assert excuse(rows, OPEN_LINE) == why
+
+
 def test_a_transaction_that_was_ended_after_all_waits_for_nothing() -> None:
     """4.0: another coordinator has the epoch of the log."""
     rows = held([*HUNG, *ongoing(), *exhausted("timeout"), *completed()], 1)
@@ -194,10 +202,10 @@ def test_a_transaction_that_was_ended_after_all_waits_for_nothing() -> None:
 
 def test_the_search_for_what_timed_out_ends_at_such_a_transaction() -> None:
     """TransactionCoordinator.abortTimedOutTransactions."""
-    mine = held([*HUNG, *ongoing()], 1)
+    mine = held([*HUNG, *ongoing(epoch=1), *ongoing("other", 9)], 1)
     assert excuse([*mine, *exhausted("timeout", "other", 9)], OPEN_LINE) == EXHAUSTED
     assert excuse([*mine, *exhausted("end", "other", 9)], OPEN_LINE) == ""
-    elsewhere = held([*HUNG, *ongoing(node="broker-3")], 1)
+    elsewhere = held([*HUNG, *ongoing(node="broker-3"), *ongoing("other", 9)], 1)
     assert excuse([*elsewhere, *exhausted("timeout", "other", 9)], OPEN_LINE) == ""
     begun_again = [*exhausted("timeout", "other", 9), *ongoing("other", 9)]
     assert excuse([*mine, *begun_again], OPEN_LINE) == ""

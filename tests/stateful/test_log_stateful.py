@@ -171,7 +171,7 @@ class LogMachine(RuleBasedStateMachine):
     @rule()
     def restart_cleanly(self) -> None:
         self.disk.flush(self.log.close_clean(), done, None)
-        self.log.flushed(self.log.log_end_offset)
+        self.log.local.flushed(self.log.log_end_offset)
         self.checkpoint = self.log.recovery_point
         self.versions = [list(self.batches)]
         self.load(clean=True)

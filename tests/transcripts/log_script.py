@@ -105,7 +105,7 @@ class Script:
     def do_close(self):
         """Stop cleanly: everything is flushed, then the marker is written."""
         self.disk.flush(self.log.close_clean())
-        self.log.flushed(self.log.log_end_offset)
+        self.log.local.flushed(self.log.log_end_offset)
         self.do_checkpoint()
         self.open(clean=True)
 

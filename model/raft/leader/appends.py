@@ -159,6 +159,6 @@ class Appends:
         if error is not None:
             self._quorum.halt(error)
         elif role is self._quorum.role and not self._quorum.halted:
-            self._log.log.flushed(offset)
+            self._log.log.local.flushed(offset)
             role.flushed_offset = max(role.flushed_offset, offset)
             self.update_high_watermark(role, now)

@@ -44,7 +44,7 @@ class CleanClose:
 
     def _logs_flushed(self) -> tuple[str, ...]:
         for log, end in zip(self._logs, self._ends, strict=True):
-            log.flushed(end)
+            log.local.flushed(end)
         return ()
 
     def _in_order(self, steps: list[Step], now: int) -> None:

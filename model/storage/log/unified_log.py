@@ -196,7 +196,8 @@ class UnifiedLog:
             batch = stamped(batch, now_ms)
         base_offset = self.local.log_end_offset
         batch = assigned(batch, base_offset, leader_epoch)
-        self._make_room((batch,), size, now_ms)  # even if the producer is refused below
+        if not self._counts_early:
+            self._make_room((batch,), size, now_ms)  # even if the producer is refused below
         if batch.producer_id >= 0:
             entry = self.producers.entries.get(batch.producer_id)
             if client and entry is not None:
@@ -246,7 +247,8 @@ class UnifiedLog:
             batches = batches[:accepted]
         if restart >= 0:
             self.truncate_fully_and_start_at(restart)
-        self._make_room(batches, size, now_ms)
+        if not self._counts_early:
+            self._make_room(batches, size, now_ms)
         self._write(batches, size, now_ms)
         last = batches[-1]
         return AppendResult(NONE, last, batches[0].base_offset, last.last_offset)
@@ -279,7 +281,11 @@ class UnifiedLog:
         """Append batches: records, log end, producers, indexes, flush."""
         last = batches[-1]
         local, producers = self.local, self.producers
-        early = [producers.update(batch) for batch in batches] if self._counts_early else None
+        early = None
+        if self._counts_early:
+            early = [producers.update(batch) for batch in batches]
+            self._make_room(batches, size, now_ms)
+            producers.map_end_offset = last.last_offset + 1  # the roll has moved it back
         segment = local.segments[-1]
         position = segment.size
         for batch in batches:
@@ -379,10 +385,6 @@ class UnifiedLog:
     def flush_files(self) -> tuple[str, ...]:
         """Return the files that must be flushed to make the whole log durable."""
         return self.local.flush_files()
-
-    def flushed(self, offset: int) -> None:
-        """Advance the recovery point: everything below ``offset`` is durable."""
-        self.local.flushed(offset)
 
     def flush_if_due(self, now_ms: int) -> None:
         """Flush if flush.ms has passed since the last flush (LogManager.flushDirtyLogs)."""

@@ -9,6 +9,9 @@ is answered with UNKNOWN_SERVER_ERROR), and prepareFenceProducerEpoch throws Ill
   producer no other id. The producer's own abort is answered as one that was repeated, with 32767.
 - 4.0.0 raises the epoch in memory before it prepares that abort, which raises it again.
 
+Either way the last epoch that the coordinator has stored is 32766 or 32767. Attempts that were not
+written use up no epochs, however many they are (hasFailedEpochFence, KAFKA-9666).
+
 The exception ends the coordinator's search for transactions that timed out, each time. So those
 that it would have found later stay open, too (TransactionCoordinator.abortTimedOutTransactions).
 """
@@ -17,6 +20,9 @@ from __future__ import annotations
 
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.source import FactSource
+
+LEAST_STORED = 32766
+"""The epoch under which the next end, or the fence before it, may overflow."""
 
 EXHAUSTED = "epochs-exhausted"
 """The excuse of what :class:`ExhaustedEpochs` explains."""
@@ -28,6 +34,7 @@ class ExhaustedEpochs:
     def __init__(self, trace: FactSource) -> None:
         self._exhausted: dict[str, int] = {}  # transactional id -> producer id
         self._open: dict[str, tuple[int, str]] = {}  # the same, and its coordinator
+        self._stored: dict[str, int] = {}  # transactional id -> epoch
         self._searches: dict[str, dict[str, None]] = {}  # coordinator -> ids that end its searches
         trace.subscribe(facts.TransactionState, self._on_state)
         trace.subscribe(facts.EpochsExhausted, self._on_exhausted)
@@ -44,6 +51,7 @@ class ExhaustedEpochs:
 
     def _on_state(self, _seq: int, _t: int, node: str, fact: facts.TransactionState) -> None:
         of = fact.transactional_id
+        self._stored[of] = fact.producer_epoch
         self._exhausted.pop(of, None)
         self._open.pop(of, None)
         for ids in self._searches.values():
@@ -52,6 +60,8 @@ class ExhaustedEpochs:
             self._open[of] = fact.producer_id, node
 
     def _on_exhausted(self, _seq: int, _t: int, node: str, fact: facts.EpochsExhausted) -> None:
+        if self._stored.get(fact.transactional_id, -1) < LEAST_STORED:
+            return
         self._exhausted[fact.transactional_id] = fact.producer_id
         if fact.reason == "timeout":
             self._searches.setdefault(node, {})[fact.transactional_id] = None
