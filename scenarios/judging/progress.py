@@ -17,6 +17,7 @@ from kafkasim.scenarios.judging.transactions.liveness.controllers.lost_answers i
 from kafkasim.scenarios.judging.transactions.liveness.failed_replicas import FailedReplicas
 from kafkasim.scenarios.judging.transactions.liveness.positions import Positions
 from kafkasim.scenarios.judging.transactions.liveness.shares.leaders import SHARES
+from kafkasim.scenarios.judging.transactions.liveness.under_way import GIVEN
 from kafkasim.scenarios.language.nodes import broker_of
 
 _LAG = re.compile(r"group (\S+) is at (\d+) of (\d+) in (\S+) \(last read by ")
@@ -357,12 +358,25 @@ def _short_of_replicas(name: str, change: facts.PartitionChanged) -> str:
     return f"{name}: ISR {list(change.isr)} of {list(change.replicas)}"
 
 
-def unread(missing: Iterable[str]) -> dict[str, int]:
-    """Return how many offsets each group has not read; nothing if anything else is missing."""
+def unread(
+    missing: Iterable[str], in_a_poll: Callable[[str], bool] = lambda _: False
+) -> dict[str, int]:
+    """Return how many offsets each group has not read; nothing if anything else is missing.
+
+    What a processor was given and has not committed counts, too. ``in_a_poll`` knows the lines that
+    say only that processors are at it (``under_way.py:UnderWay``).
+    """
     records: dict[str, int] = {}
     for line in missing:
         found = _LAG.match(line) or SHARES.match(line)
-        if found is None:
+        given = GIVEN.match(line)
+        if found is not None:
+            group, count = found[1], int(found[3]) - int(found[2])
+        elif given is not None:
+            group, count = given[1], int(given[2]) - max(int(given[3]), 0)
+        elif in_a_poll(line):
+            continue
+        else:
             return {}
-        records[found[1]] = records.get(found[1], 0) + int(found[3]) - int(found[2])
+        records[group] = records.get(group, 0) + count
     return records

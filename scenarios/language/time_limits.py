@@ -13,6 +13,7 @@ from kafkasim.model.config import (
     ShareConsumerConfig,
     ShareGroupSettings,
 )
+from kafkasim.model.messages.base import HEADER, PER_PARTITION
 from kafkasim.model.records import BATCH_OVERHEAD
 from kafkasim.scenarios.language.tables import (
     ConsumerGroupTable,
@@ -88,14 +89,16 @@ def reading_us(scenario: Scenario, unread: Mapping[str, int]) -> int:
     requests take. It returns max.poll.records, or less if a Fetch brings less: one batch at least,
     otherwise what max.partition.fetch.bytes and fetch.max.bytes hold. The records are counted as
     if they were the largest, and each of them a batch. With a consumer_byte_rate all groups wait
-    for it together, as one user's clients do. A share group gets again what it releases.
+    for it together, as one user's clients do. A share group gets again what it releases. What
+    processors read they write, so with a producer_byte_rate they wait for that, too.
     """
     broker = BrokerConfig.from_properties(scenario.cluster.config)
     tables = [each for each in scenario.workload if each.kind != "producer"]
     size = max([_largest(each) for each in scenario.workload], default=0)
     batch_bytes = BATCH_OVERHEAD + RECORD_OVERHEAD + size
     times = [_reads_us(each, unread.get(each.group, 0), batch_bytes, broker) for each in tables]
-    return max(times, default=0) + _throttled_reads_us(scenario, unread, batch_bytes)
+    reads_us = max(times, default=0) + _throttled_reads_us(scenario, unread, batch_bytes)
+    return reads_us + _throttled_writes_us(scenario, unread, batch_bytes)
 
 
 def _largest(table: ConsumerGroupTable | ProcessorTable | ProducerTable | ShareGroupTable) -> int:
@@ -123,6 +126,8 @@ def _reads_us(
     if table.kind == "share-group":
         unread *= _deliveries(table, broker)
         round_us += broker.share_coordinator_append_linger_ms * 1000
+    if table.kind == "processor":
+        unread *= _attempts(table.abort_share)
     if table.kind != "consumer-group" or table.protocol == "coordinator":
         config = ConsumerConfig.from_properties(table.config)
         fetched = min(config.max_partition_fetch_bytes, config.fetch_max_bytes) // batch_bytes
@@ -137,6 +142,11 @@ def _deliveries(table: ShareGroupTable, broker: BrokerConfig) -> int:
     if not table.release_share:
         return 1
     return min(most, math.ceil(2 / kept)) if kept > 0 else most
+
+
+def _attempts(abort_share: float) -> int:
+    """Return how many transactions have a record, until one commits: twice the mean at most."""
+    return math.ceil(2 / (1 - abort_share)) if 0 < abort_share < 1 else 1
 
 
 def _least_rate(scenario: Scenario, key: str) -> float:
@@ -172,6 +182,23 @@ def _throttled_reads_us(scenario: Scenario, unread: Mapping[str, int], batch_byt
     if not rate or not batches:
         return 0
     return QUOTA_WINDOW_MS * 1000 + int(batches * batch_bytes / rate * 1_000_000)
+
+
+def _throttled_writes_us(scenario: Scenario, unread: Mapping[str, int], batch_bytes: int) -> int:
+    """Return how long processors wait that write what they read, 0 without quotas of producers.
+
+    A transaction ends when its last batch is acknowledged, and the next begins after that. Each
+    broker counts for itself, each batch at one of them: so this is enough even if the throttles of
+    two brokers never overlap. Who aborts writes the same records again.
+    """
+    rate = _least_rate(scenario, "producer_byte_rate")
+    processors = [each for each in scenario.workload if each.kind == "processor"]
+    attempts = {each.group: _attempts(each.abort_share) for each in processors}
+    batches = sum([unread.get(group, 0) * attempts[group] for group in attempts])
+    if not rate or not batches:
+        return 0
+    bytes_each = HEADER + PER_PARTITION + batch_bytes  # each batch in a request of its own
+    return QUOTA_WINDOW_MS * 1000 + int(batches * bytes_each * 1_000_000 / rate)
 
 
 def _share_group_ms(table: ShareGroupTable, broker: BrokerConfig) -> list[int]:

@@ -201,7 +201,8 @@ class ScenarioRun:
         limit = limit_us(self.scenario) if within is None else within
         if self._converges(limit):
             return
-        behind = unread(self._still_missing())  # the producers are done by now
+        # The producers are done by now; only processors may have transactions open.
+        behind = unread(self._still_missing(), self.under_way.in_a_poll)
         if within is not None or not self._converges(reading_us(self.scenario, behind)):
             self.missing = self._still_missing()
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kafkasim.model.messages.base import HEADER, PER_PARTITION
 from kafkasim.model.records import BATCH_OVERHEAD
 from kafkasim.scenarios.judging.progress import unread
 from kafkasim.scenarios.language.spec import parse
@@ -40,6 +41,15 @@ def test_unread_offsets_are_counted_if_nothing_else_is_missing() -> None:
     assert unread([]) == {}
     share = "share group workers is at 57 of 107 in orders-2"
     assert unread([BEHIND, share]) == {"group": 7, "workers": 50}
+
+
+def test_a_processor_in_the_midst_of_a_poll_has_only_to_read_on() -> None:
+    at_it = "processor-1 handles what it was given"
+    given = "group group was given records below 3 of orders-0 and has committed {}"
+    assert unread([at_it, BEHIND, given.format(1)], at_it.__eq__) == {"group": 7 + 2}
+    assert unread([at_it, given.format(-1)], at_it.__eq__) == {"group": 3}
+    assert unread([at_it, BEHIND, "broker-3 is down"], at_it.__eq__) == {}
+    assert unread([at_it, BEHIND]) == unread([at_it], at_it.__eq__) == {}
 
 
 @pytest.mark.parametrize(
@@ -102,6 +112,25 @@ def test_clients_with_quotas_get_the_time_that_brokers_throttle_them() -> None:
     batch = BATCH_OVERHEAD + RECORD_OVERHEAD + before.workload[0].value_size  # type: ignore[union-attr]
     assert more_us == QUOTA_WINDOW_MS * 1000 + 12 * batch * 1_000_000 // 500
     assert reading_us(scenario, {}) == 0
+
+
+@pytest.mark.parametrize(("share", "attempts"), [(0.0, 1), (0.1, 3), (0.5, 4), (1.0, 1)])
+def test_a_processor_waits_for_the_quota_of_producers_and_writes_again_what_it_aborts(
+    share: float, attempts: int
+) -> None:
+    data = _slow_group({}, {})
+    processor = {"kind": "processor", "output": "outputs", "abort-share": share}
+    data["workload"].append(processor | {"config": {"max.poll.records": 1}})
+    data["topics"].append({"name": "outputs", "partitions": 1, "replication-factor": 1})
+    free = parse(data, "a test")
+    rate = {"kind": "alter-client-quotas", "at": "1s", "client-id": "<default>"}
+    data["operations"] = [rate | {"config": {"producer_byte_rate": 1000}}]
+    scenario, behind = parse(data, "a test"), {"processors": 12}
+    assert reading_us(free, behind) == 12 * attempts * ROUND_US
+    request = HEADER + PER_PARTITION + BATCH_OVERHEAD + RECORD_OVERHEAD + 100
+    throttled_us = QUOTA_WINDOW_MS * 1000 + 12 * attempts * request * 1000
+    assert reading_us(scenario, behind) == reading_us(free, behind) + throttled_us
+    assert reading_us(scenario, {"group": 12}) == reading_us(free, {"group": 12})
 
 
 def test_a_group_that_stands_still_makes_no_progress() -> None:

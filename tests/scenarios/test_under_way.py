@@ -39,6 +39,24 @@ def test_what_was_given_is_under_way_until_it_is_committed() -> None:
     assert uncommitted([*GIVEN, *committed(2)]) == []
 
 
+def test_a_processor_in_a_poll_is_known_by_its_name_and_its_producer_id() -> None:
+    trace = FakeTrace()
+    judged = UnderWay(trace)
+    begun = facts.TransactionBegun("id", 0, 7, 0)
+    node = STARTED[0][0]
+    trace.record([("producer-1", begun), *STARTED])
+    told = "outputs-0 has an open transaction of producer id 7 from offset 3 on"
+    assert not judged.in_a_poll(told)
+    trace.record([("producer-1", begun)])
+    assert not judged.in_a_poll(told)
+    trace.record([(node, begun)])
+    assert judged.in_a_poll(told)
+    assert not judged.in_a_poll(told.replace("id 7", "id 77"))
+    assert judged.in_a_poll(f"{node} handles what it was given")
+    assert not judged.in_a_poll("other handles what it was given")
+    assert not judged.in_a_poll(f"{node} is down")
+
+
 def test_what_is_behind_a_new_position_is_given_again() -> None:
     assert uncommitted([*GIVEN, *sought(0)]) == []
 

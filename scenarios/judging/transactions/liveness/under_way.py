@@ -4,16 +4,21 @@ A member's position says what poll() has returned, not what became of it: the ou
 transaction may be under way, and a process that has just crashed will be given the records again.
 Processors commit, so their groups are judged by committed offsets. A coordinator that loads its log
 may find a commit there that its predecessor never told of; what was given before is then not asked
-for.
+for. A member that has only to read on is in the midst of a poll at any time: it handles it, and the
+transaction of it is open.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.invariants.traced import offsets_partition
 from kafkasim.scenarios.judging.source import FactSource, PartitionKey
+
+_OPEN = re.compile(r"\S+ has an open transaction of producer id (\d+) from offset ")
+GIVEN = re.compile(r"group (\S+) was given records below (\d+) of \S+ and has committed (-?\d+)$")
 
 
 class UnderWay:
@@ -23,6 +28,8 @@ class UnderWay:
         self._trace = trace
         self._topics: dict[str, facts.TopicCreated] = {}  # by id
         self._groups: dict[str, None] = {}  # of processors
+        self._nodes: dict[str, None] = {}  # of processors
+        self._producer_ids: dict[int, None] = {}  # of their transactions
         self._given: dict[tuple[str, PartitionKey], int] = {}  # the offset after the last record
         self._committed: dict[tuple[str, str, int], int] = {}
         trace.subscribe(facts.TopicCreated, self._on_topic)
@@ -42,17 +49,31 @@ class UnderWay:
                     )
         return missing
 
+    def in_a_poll(self, line: str) -> bool:
+        """Return whether a line of what is missing says that a processor handles a poll."""
+        found = _OPEN.match(line)
+        if found is not None:
+            return int(found[1]) in self._producer_ids
+        node, _, rest = line.partition(" ")
+        return node in self._nodes and rest == "handles what it was given"
+
     def _on_topic(self, _seq: int, _t: int, _node: str, fact: facts.TopicCreated) -> None:
         self._topics.setdefault(fact.topic_id, fact)
 
-    def _on_processor(self, _seq: int, _t: int, _node: str, fact: facts.ProcessorStarted) -> None:
+    def _on_processor(self, _seq: int, _t: int, node: str, fact: facts.ProcessorStarted) -> None:
         """Follow groups from the first processor on: without one they cost nothing."""
         if not self._groups:
             self._trace.subscribe(facts.Polled, self._on_polled)
             self._trace.subscribe(facts.Positioned, self._on_positioned)
             self._trace.subscribe(facts.OffsetCommitted, self._on_committed)
             self._trace.subscribe(facts.CoordinatorLoaded, self._on_loaded)
+            self._trace.subscribe(facts.TransactionBegun, self._on_begun)
         self._groups[fact.group] = None
+        self._nodes[node] = None
+
+    def _on_begun(self, _seq: int, _t: int, node: str, fact: facts.TransactionBegun) -> None:
+        if node in self._nodes:
+            self._producer_ids[fact.producer_id] = None
 
     def _on_polled(self, _seq: int, _t: int, _node: str, fact: facts.Polled) -> None:
         if fact.offsets and fact.group in self._groups:
