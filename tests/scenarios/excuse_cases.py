@@ -136,6 +136,12 @@ CASES: tuple[Case, ...] = (
         beside="4800ms",
     ),
     Case(
+        "a share partition that starts with removed records",
+        "share-start-before-removed-records",
+        "B17-metadata-update-as-new-epoch",
+        "ONELEADER",
+    ),
+    Case(
         "a share partition whose start stays behind a read gap",
         "accepted-behind-a-read-gap-and-unheard",
         "M45-new-partitions-unseen",

@@ -237,6 +237,9 @@ EARS: dict[str, tuple[tuple[str, Sign], ...]] = {
     "a read gap of which the log has nothing": (
         (f"{LIVENESS}.shares.removed_gaps:RemovedGaps.excuse", _answered),
     ),
+    "a share partition that starts with removed records": (
+        (f"{LIVENESS}.shares.stale_records:StaleRecords.excuse", _answered),
+    ),
     "the epoch of a deleted topic": (
         (f"{LIVENESS}.groups.carried_epochs:CarriedEpochs.excuse", _answered),
     ),

@@ -35,6 +35,7 @@ from kafkasim.scenarios.judging.transactions.liveness.shares.forgotten_shares im
 )
 from kafkasim.scenarios.judging.transactions.liveness.shares.read_gaps import ReadGaps
 from kafkasim.scenarios.judging.transactions.liveness.shares.removed_gaps import RemovedGaps
+from kafkasim.scenarios.judging.transactions.liveness.shares.stale_records import StaleRecords
 from kafkasim.scenarios.judging.transactions.liveness.shares.stopped_shares import StoppedShares
 from kafkasim.scenarios.judging.transactions.liveness.standstill import Standstill
 
@@ -88,6 +89,7 @@ class Stalls:
             StoppedShares(trace),
             ReadGaps(trace, losses),
             RemovedGaps(trace, limits.share_locks),
+            StaleRecords(trace),
             ForgottenSequences(trace, limits.producer_us, progress.positions),
             voters,
             unlisted,

@@ -1,0 +1,101 @@
+"""Share partitions whose start offset stays in front of records that were removed (KIP-932).
+
+A read from an available record that begins behind it shows a leader that the cleaner has removed
+the record. SharePartition.maybeArchiveStaleBatches archives it, which moves no start offset and is
+not persisted. The next acknowledgement moves it (maybeUpdateCachedStateAndOffsets). If all that
+follows is done there is nothing to acknowledge, and it stays until a record comes that is new.
+
+A record may become available so late because the persister retries the write of its release, as
+when the share coordinator moves. Meanwhile the members go on behind it.
+"""
+
+from __future__ import annotations
+
+from kafkasim.model import facts
+from kafkasim.scenarios.judging.source import FactSource, final_leaders
+from kafkasim.scenarios.judging.transactions.liveness.shares.leaders import (
+    SHARES,
+    Leader,
+    Leaders,
+)
+
+STALE = "removed-at-the-start"
+
+ACKNOWLEDGED, ARCHIVED = 2, 4
+"""The final states in FinalSharePartition."""
+
+
+class _Leader(Leader):
+    """The last leader of a share partition."""
+
+    def __init__(self, node: str, epoch: int) -> None:
+        super().__init__(node, epoch)
+        self.held: dict[int, None] = {}  # offsets that it gave away, or has done, by its last fact
+
+
+class StaleRecords:
+    """Follows the leaders of share partitions, and their logs."""
+
+    def __init__(self, trace: FactSource) -> None:
+        self._logs = final_leaders(trace)
+        self._leaders = Leaders(
+            trace,
+            lambda _key, node, fact: _Leader(node, fact.leader_epoch),
+            {facts.ShareAcquired: self._on_acquired, facts.ShareMoved: self._on_moved},
+        )
+
+    def excuse(self, line: str) -> str:
+        """Return why Kafka would miss for ever what a line of a stalled run tells of, or ""."""
+        found = SHARES.match(line)
+        if found is None:
+            return ""
+        start, end = int(found[2]), int(found[3])
+        key = self._leaders.key(found[1], found[4], int(found[5]))
+        leader, log = self._leaders.last.get(key), self._logs.get(key[1:])
+        if leader is None or leader.final is None or log is None:
+            return ""
+        final = leader.final
+        if (final.start_offset, final.end_offset, final.gap_start) != (start, end - 1, -1):
+            return ""
+        present = _offsets(log, start, end)
+        if start in leader.held or start in present:
+            return ""
+        return STALE if _is_done(final, start, present) else ""
+
+    def _on_acquired(self, _seq: int, _t: int, node: str, fact: facts.ShareAcquired) -> None:
+        leader = self._leaders.who_tells(node, fact)
+        if leader is not None:
+            leader.held.update(dict.fromkeys(range(fact.first_offset, fact.last_offset + 1)))
+
+    def _on_moved(self, _seq: int, _t: int, node: str, fact: facts.ShareMoved) -> None:
+        leader = self._leaders.who_tells(node, fact)
+        if leader is None:
+            return
+        for offset in range(fact.first_offset, fact.last_offset + 1):
+            if fact.state == "AVAILABLE":
+                leader.held.pop(offset, None)
+            else:
+                leader.held[offset] = None
+
+
+def _offsets(log: facts.FinalReplica, start: int, end: int) -> dict[int, None]:
+    """Return the offsets of a log's batches from ``start`` to before ``end``."""
+    return {
+        offset: None
+        for base, following in zip(log.base_offsets, log.next_offsets, strict=True)
+        for offset in range(max(base, start), min(following, end))
+    }
+
+
+def _is_done(final: facts.FinalSharePartition, start: int, present: dict[int, None]) -> bool:
+    """Return whether a leader archived the record at ``start`` and has done all that follows."""
+    states = {
+        offset: state
+        for first, last, state in zip(
+            final.first_offsets, final.last_offsets, final.states, strict=True
+        )
+        for offset in range(max(first, start), last + 1)
+    }
+    if states.get(start) != ARCHIVED or any(offset not in states for offset in present):
+        return False
+    return all(state in (ACKNOWLEDGED, ARCHIVED) for state in states.values())
