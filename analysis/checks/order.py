@@ -79,7 +79,7 @@ POLL_GAPS = """
     -- it fetched before: if a leader had cut off by then what the poll has read, what stood before
     -- the cut counts; of a poll without records also what stands now (judging/readers/order.py).
     WITH cuts AS (
-        SELECT run, topic_id, partition, seq AS cut, base_offset AS cut_at
+        SELECT run, topic_id, partition, seq AS cut, base_offset AS cut_at, leader_epoch AS cut_by
         FROM (SELECT *, lag(next_offset) OVER (
                   PARTITION BY run, topic_id, partition ORDER BY seq) AS before
               FROM Appended
@@ -88,9 +88,9 @@ POLL_GAPS = """
         WHERE base_offset < before
     ), fetched AS (
         SELECT run, topic_id, partition, seq, member_id, offset, expected, read.offset AS read_at,
-               max(wrote) AS wrote
+               max(wrote) AS wrote, max_by(leader_epoch, wrote) AS epoch
         FROM jumps
-        JOIN (SELECT run, topic_id, partition, seq AS wrote,
+        JOIN (SELECT run, topic_id, partition, seq AS wrote, leader_epoch,
                      struct(base_offset + place AS offset, record_id) AS read
               FROM Appended LEFT SEMI JOIN cuts USING (run, topic_id, partition)
               LATERAL VIEW posexplode(record_ids) AS place, record_id)
@@ -110,7 +110,7 @@ POLL_GAPS = """
             GROUP BY run, topic_id, partition, seq, member_id, offset, expected, wrote
             HAVING max(age).appended = wrote AND count(DISTINCT age.appended) > 1)
             USING (run, topic_id, partition, seq, member_id, offset, expected)
-        WHERE wrote < cut AND cut < seq AND cut_at <= read_at
+        WHERE wrote < cut AND cut < seq AND cut_at <= read_at AND epoch <= cut_by
         GROUP BY run, topic_id, partition, seq, member_id, offset, expected)
     SELECT run, topic_id, partition, seq, group, member_id, offset, expected,
            bool_or(NOT coalesce(hole, false))

@@ -122,6 +122,9 @@ CUT_OFF: dict[str, tuple[Case, dict[str, int]]] = {
     "not skipped: fetched since, by a poll without a record, where a record was": (
         [positioned(0), wrote(0, 100, 101), polled([0], [100]), wrote(0, 200, epoch=2),
          *marker(1, True, epoch=2), polled([], [], position=2)], {}),
+    "not skipped: a deposed leader writes below what was read": (
+        [positioned(1), wrote(0, 100), wrote(1, 101, epoch=2), wrote(0, 150),
+         *marker(2, True, epoch=2), polled([1], [101], position=3)], {}),
     "skipped: by a poll without a record, whichever log it has read": (
         [positioned(0), wrote(0, 100, 101), *marker(2, True), polled([0], [100]),
          wrote(0, 200, 201, epoch=2), polled([], [], position=2)], {"poll-skip": 1}),

@@ -60,9 +60,9 @@ class _Partition:
     def __init__(self) -> None:
         self.appended: list[tuple[int, int, int, int, int, tuple[int, ...]]] = []
         """Epoch, base, next offset, producer, row, record ids"""
-        self.cuts: list[tuple[int, int]] = []
-        """Row and base offset of the batches that stand below the end of the batch before them: a
-        leader had truncated what was there, or has not what another one wrote"""
+        self.cuts: list[tuple[int, int, int]] = []
+        """Row, base offset and epoch of the batches that stand below the end of the batch before
+        them: a leader had truncated what was there, or has not what another one wrote"""
         self._past: dict[int, _Partition] = {}  # by row: as it was before it
         self.removed: dict[int, int] = {}  # by offset: the row of the first cleaner's removal
         self._ids: dict[int, None] | None = None
@@ -80,7 +80,7 @@ class _Partition:
         """Note a batch of a leader."""
         base = fact.base_offset
         if self.appended and base < self.appended[-1][2]:
-            self.cuts.append((seq, base))
+            self.cuts.append((seq, base, fact.leader_epoch))
         end, producer = fact.next_offset, fact.producer_id
         self.appended.append((fact.leader_epoch, base, end, producer, seq, fact.record_ids))
 
@@ -134,7 +134,8 @@ class _Partition:
     def read_by(self, record: tuple[int, int]) -> _Partition:
         """Return the partition as it was when a record, offset and id, was read.
 
-        That is as it is now if the record stands, else as it was before it was cut off.
+        That is as it is now if the record stands, else as it was before it was cut off. A leader
+        that was deposed before the record was written cuts nothing off.
         """
         if not self.cuts:
             return self
@@ -144,14 +145,19 @@ class _Partition:
         rows = [row for _, _, row in rivals if self._wrote(row, offset) == record_id]
         if not rows or (offset in self._rivals and standing is not None and standing[2] in rows):
             return self
-        cut = next((row for row, base in self.cuts if row > rows[-1] and base <= offset), None)
-        return self if cut is None else self._before(cut)
+        wrote = self._batch(rows[-1])[0]
+        for row, base, epoch in self.cuts:
+            if row > rows[-1] and base <= offset and epoch >= wrote:
+                return self._before(row)
+        return self
 
     def _wrote(self, row: int, offset: int) -> int | None:
         """Return the id of the record that the batch of a row has at an offset, if it is known."""
-        at = bisect_left(self.appended, row, key=lambda batch: batch[4])
-        _, base, _, _, _, ids = self.appended[at]
+        _, base, _, _, _, ids = self._batch(row)
         return ids[offset - base] if ids else None
+
+    def _batch(self, row: int) -> tuple[int, int, int, int, int, tuple[int, ...]]:
+        return self.appended[bisect_left(self.appended, row, key=lambda batch: batch[4])]
 
     def _before(self, row: int) -> _Partition:
         past = self._past.get(row)
