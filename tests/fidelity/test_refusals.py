@@ -7,7 +7,7 @@ import pytest
 from tests.fidelity.kafka_refusals import SETTINGS, VERSIONS, answers, committed
 from tests.fidelity.real_zookeeper import VERSION as ZOOKEEPER
 from tests.fidelity.sides import ModelSide
-from tests.fidelity.test_requests import by_label
+from tests.fidelity.test_requests import assert_same, by_label
 
 DIFFERENT: dict[str, dict[str, str]] = {version: {} for version in VERSIONS}
 """Version -> what the model answers otherwise, with the reason."""
@@ -19,10 +19,4 @@ def test_the_model_answers_as_kafka_did(version: str) -> None:
     real = by_label(committed(version))
     side = ModelSide(zookeeper=version == ZOOKEEPER, release=version[:3], settings=SETTINGS)
     model = by_label(answers(side))
-    assert list(model) == list(real)
-    wrong = [
-        f"{label}\n  Kafka: {real[label]}\n  model: {model[label]}"
-        for label in real
-        if (model[label] != real[label]) != (label in DIFFERENT[version])
-    ]
-    assert not wrong, "\n".join(["", *wrong])
+    assert_same(model, real, DIFFERENT[version])

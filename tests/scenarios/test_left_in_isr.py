@@ -16,15 +16,19 @@ from kafkasim.scenarios.judging.transactions.liveness.controllers.lost_voters im
 )
 from kafkasim.scenarios.judging.transactions.liveness.holders import Holders
 from kafkasim.scenarios.judging.transactions.liveness.positions import Positions
+from tests.scenarios.coordinator_waits import (
+    BEGUN,
+    CLIENT,
+    GROUP,
+    GROUPS,
+    OPEN,
+    SHARES,
+    STATES,
+    WAITS,
+    home,
+    topics,
+)
 from tests.scenarios.fact_makers import FakeTrace, Row, batch, final
-
-GROUPS, STATES, SHARES = "__consumer_offsets", "__transaction_state", "__share_group_state"
-GROUP = "group billing is at 0 of 4 in orders-0 (last read by nobody)"
-COMMIT = "group billing was given records below 4 of orders-0 and has committed 0"
-SHARE = "share group billing is at 0 of 4 in orders-0"
-CLIENT = "producer-1 has records that are neither acknowledged nor failed"
-PROCESSOR = "producer-1 handles what it was given"
-OPEN = "orders-0 has an open transaction of producer id 7 from offset 3 on"
 
 
 class _Voters:
@@ -34,52 +38,24 @@ class _Voters:
         return LOST if line == "broker-2 is down" else ""
 
 
-def _home(topic: str, *isr: int, leader: int = 1, epoch: int = 0) -> Row:
-    change = facts.PartitionChanged(
-        5, topic, 0, leader, 1, epoch, isr, (1, 2, 3), "lag", unclean=False
-    )
-    return "controller-1", change
-
-
-CREATED: list[Row] = [
-    ("controller-1", facts.TopicCreated(1, topic, topic, 1, 3, 1))
-    for topic in (GROUPS, STATES, SHARES, "orders")
-]
-BEGUN: Row = (
-    "broker-1",
-    facts.TransactionState("writer", 7, 0, "Empty", "Ongoing", ("orders-0",), 1, 0, "add"),
-)
-
-
 def _excuse(line: str, *rows: Row) -> str:
     trace = FakeTrace()
     ids = {"producer-1": "writer"}
     holders = Holders(trace, ids, Positions(trace))
     judge = LeftInIsr(trace, ids, cast(LostVoters, _Voters()), holders)
-    trace.record([*CREATED, BEGUN, *rows])
+    trace.record([*topics(1), BEGUN, *rows])
     return Progress(trace).stall_excuse([line], lambda _: "", judge.excuse)
 
 
-@pytest.mark.parametrize(
-    ("line", "topic"),
-    [
-        (GROUP, GROUPS),
-        (COMMIT, GROUPS),
-        (SHARE, GROUPS),
-        (SHARE, SHARES),
-        (CLIENT, STATES),
-        (PROCESSOR, STATES),
-        (OPEN, STATES),
-    ],
-)
+@pytest.mark.parametrize(("line", "topic"), WAITS)
 def test_a_coordinator_waits_for_a_broker_that_stays_in_the_isr(line: str, topic: str) -> None:
     """It may lead the partition, or only keep the high watermark where it is."""
-    assert _excuse(line, _home(topic, 1, 2, 3)) == LOST
-    assert _excuse(line, _home(topic, 2, leader=2)) == LOST
-    assert _excuse(line, _home(topic, 1, 3)) == ""
-    assert _excuse(line, _home(topic, 1, 2), _home(topic, 1, 3, epoch=1)) == ""
-    assert _excuse(line, _home(topic, 1, 3, epoch=1), _home(topic, 1, 2)) == ""  # told again
-    assert _excuse(line, _home("orders", 1, 2, 3)) == ""
+    assert _excuse(line, home(topic, 1, 2, 3)) == LOST
+    assert _excuse(line, home(topic, 2, leader=2)) == LOST
+    assert _excuse(line, home(topic, 1, 3)) == ""
+    assert _excuse(line, home(topic, 1, 2), home(topic, 1, 3, epoch=1)) == ""
+    assert _excuse(line, home(topic, 1, 3, epoch=1), home(topic, 1, 2)) == ""  # told again
+    assert _excuse(line, home("orders", 1, 2, 3)) == ""
 
 
 @pytest.mark.parametrize(
@@ -93,12 +69,12 @@ def test_a_coordinator_waits_for_a_broker_that_stays_in_the_isr(line: str, topic
 )
 def test_nobody_else_waits_for_it(line: str) -> None:
     """Other clients have no transactional id, and what else is missing has other judges."""
-    assert _excuse(line, *[_home(topic, 1, 2, 3) for topic in (GROUPS, STATES, SHARES)]) == ""
+    assert _excuse(line, *[home(topic, 1, 2, 3) for topic in (GROUPS, STATES, SHARES)]) == ""
 
 
 AT_TWO = GROUP.replace("is at 0", "is at 2").replace("nobody", "consumer-1")
-STUCK = _home(GROUPS, 1, 2, 3)
-LED = _home("orders", 1, 3)
+STUCK = home(GROUPS, 1, 2, 3)
+LED = home("orders", 1, 3)
 
 
 def _at(offset: int, reason: str = "committed", node: str = "consumer-1") -> Row:
@@ -151,8 +127,8 @@ def test_a_group_reads_on_what_its_consumers_hold(rows: list[Row]) -> None:
         [_at(2), _commit("sync", offset=1)],  # the next commit may be under way
         [_at(2), _commit("async", node="consumer-2")],
         [_at(2, node="producer-1"), _commit("async", node="producer-1")],  # in a transaction
-        [_at(2), FAILS, _home("orders", 3, leader=-1, epoch=1)],
-        [_at(2), FAILS, _home("orders", 2, leader=2, epoch=1)],  # which is down
+        [_at(2), FAILS, home("orders", 3, leader=-1, epoch=1)],
+        [_at(2), FAILS, home("orders", 2, leader=2, epoch=1)],  # which is down
         [READS_COMMITTED, _at(2), FAILS, _stable(2)],  # for the end of a transaction
         [_at(3), FAILS],  # another position than the line tells
     ],

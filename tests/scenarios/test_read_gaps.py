@@ -9,14 +9,19 @@ from kafkasim.scenarios.judging.progress import Progress
 from kafkasim.scenarios.judging.source import Loss
 from kafkasim.scenarios.judging.transactions.liveness.shares.read_gaps import HELD_BACK, ReadGaps
 from tests.scenarios.fact_makers import FakeTrace, Row
+from tests.scenarios.share_partitions import (
+    ACKNOWLEDGED,
+    ARCHIVED,
+    AVAILABLE,
+    PARTITION,
+    TOPIC,
+    final,
+)
 from tests.scenarios.transaction_cases import loss
 
 LINE = "share group workers is at 4 of 10 in orders-0"
 FIRST, NEXT = "broker-1", "broker-2"
-PARTITION = ("workers", "id", 0)
-AVAILABLE, ACQUIRED, ACKNOWLEDGED, ARCHIVED = 0, 1, 2, 4
-
-TOPIC: Row = ("controller-1", facts.TopicCreated(0, "id", "orders", 1, 3, 1))
+ACQUIRED = 1
 DELETED: Row = (FIRST, facts.ShareGroupState("workers", "Dead", 1, (), ""))
 
 
@@ -43,9 +48,7 @@ def _given(first: int, last: int, node: str = NEXT, epoch: int = 1) -> Row:
 def _final(
     *ranges: tuple[int, int, int], start: int = 4, gap: int = 4, node: str = NEXT, epoch: int = 1
 ) -> Row:
-    firsts, lasts, states = zip(*ranges, strict=True)
-    of = (start, lasts[-1], gap, firsts, lasts, states, tuple([1] * len(ranges)))
-    return node, facts.FinalSharePartition(*PARTITION, epoch, *of)
+    return final(*ranges, start=start, gap=gap, node=node, epoch=epoch)
 
 
 def _excuse(*rows: Row, line: str = LINE, lost: tuple[Loss, ...] = ()) -> str:

@@ -4,36 +4,28 @@ from __future__ import annotations
 
 import pytest
 
-from kafkasim.model import facts
 from kafkasim.scenarios.judging.progress import Progress
 from kafkasim.scenarios.judging.transactions.liveness.shares.removed_gaps import (
     REMOVED,
     RemovedGaps,
 )
 from tests.scenarios.fact_makers import FakeTrace, Row
+from tests.scenarios.share_partitions import (
+    ACKNOWLEDGED,
+    AVAILABLE,
+    LOADED,
+    NODE,
+    TOPIC,
+    final,
+    log,
+)
 
 LINE = "share group workers is at 4 of 12 in orders-0"
-NODE, PARTITION = "broker-1", ("workers", "id", 0)
-AVAILABLE, ACKNOWLEDGED = 0, 2
 LOCKS = 7
-
-TOPIC: Row = ("controller-1", facts.TopicCreated(0, "id", "orders", 1, 3, 1))
-LOADED: Row = (NODE, facts.SharePartitionLoaded(*PARTITION, 1, 1, 4))
 
 
 def _final(*ranges: tuple[int, int, int], start: int = 4, gap: int = 4, node: str = NODE) -> Row:
-    firsts, lasts, states = zip(*ranges, strict=True)
-    of = (start, lasts[-1], gap, firsts, lasts, states, tuple([1] * len(ranges)))
-    return node, facts.FinalSharePartition(*PARTITION, 1, *of)
-
-
-def _log(*batches: tuple[int, int]) -> Row:
-    """The leader's log: each batch by its base offset and the offset after it."""
-    bases, following = zip(*batches, strict=True)
-    same = tuple([0] * len(batches))
-    return NODE, facts.FinalReplica(
-        "id", 0, True, 1, 0, 12, 12, 12, (1, 0), bases, following, same, same, same, same, ()
-    )
+    return final(*ranges, start=start, gap=gap, node=node)
 
 
 def _excuse(*rows: Row, line: str = LINE) -> str:
@@ -46,13 +38,13 @@ def _excuse(*rows: Row, line: str = LINE) -> str:
 READ = (6, 9, ACKNOWLEDGED)
 NEW = (10, 11, ACKNOWLEDGED)
 LAST_LOCK = (10, 10, ACKNOWLEDGED)
-BEHIND = _log((0, 2), (8, 10), (10, 12))
+BEHIND = log((0, 2), (8, 10), (10, 12))
 
 
 @pytest.mark.parametrize("rows", [
     [LOADED, _final(READ), BEHIND],  # each read begins at 8, and ends with its segment
     [LOADED, _final(READ, NEW, gap=-1), BEHIND],  # all is done, and the start offset stays
-    [LOADED, _final(READ), _log((0, 4), (6, 12))],
+    [LOADED, _final(READ), log((0, 4), (6, 12))],
     [LOADED, _final(READ, LAST_LOCK, gap=-1), BEHIND],  # as many offsets as locks
     [LOADED, _final(READ, NEW, start=3, gap=-1), BEHIND],  # a former leader was further
 ])  # fmt: skip
@@ -61,8 +53,8 @@ def test_nothing_is_read_of_a_gap_that_the_cleaner_has_removed(rows: list[Row]) 
 
 
 @pytest.mark.parametrize("rows", [
-    [LOADED, _final(READ), _log((0, 2), (5, 6), (8, 12))],  # the gap has records
-    [LOADED, _final(READ), _log((0, 12))],
+    [LOADED, _final(READ), log((0, 2), (5, 6), (8, 12))],  # the gap has records
+    [LOADED, _final(READ), log((0, 12))],
     [LOADED, _final((6, 9, AVAILABLE)), BEHIND],
     [LOADED, _final((4, 9, ACKNOWLEDGED)), BEHIND],  # there is no gap
     [LOADED, _final((2, 3, ACKNOWLEDGED), READ), BEHIND],  # the start offset may move

@@ -11,14 +11,20 @@ from kafkasim.scenarios.judging.transactions.liveness.shares.stale_records impor
     StaleRecords,
 )
 from tests.scenarios.fact_makers import FakeTrace, Row
+from tests.scenarios.share_partitions import (
+    ACKNOWLEDGED,
+    ARCHIVED,
+    AVAILABLE,
+    LOADED,
+    NODE,
+    TOPIC,
+    final,
+    log,
+)
 
 LINE = "share group workers is at 4 of 12 in orders-0"
-NODE, PARTITION = "broker-1", ("workers", "id", 0)
 OF = ("workers", "m", "id", 0, 1)
-AVAILABLE, ACKNOWLEDGED, ARCHIVED = 0, 2, 4
 
-TOPIC: Row = ("controller-1", facts.TopicCreated(0, "id", "orders", 1, 3, 1))
-LOADED: Row = (NODE, facts.SharePartitionLoaded(*PARTITION, 1, 1, 4))
 GIVEN: Row = (NODE, facts.ShareAcquired(*OF, 4, 6, 1, 3_000_000))
 
 
@@ -27,18 +33,7 @@ def _moved(state: str, reason: str = "session-ended", node: str = NODE) -> Row:
 
 
 def _final(*ranges: tuple[int, int, int], start: int = 4, gap: int = -1, node: str = NODE) -> Row:
-    firsts, lasts, states = zip(*ranges, strict=True)
-    of = (start, lasts[-1], gap, firsts, lasts, states, tuple([1] * len(ranges)))
-    return node, facts.FinalSharePartition(*PARTITION, 1, *of)
-
-
-def _log(*batches: tuple[int, int]) -> Row:
-    """The leader's log: each batch by its base offset and the offset after it."""
-    bases, following = zip(*batches, strict=True)
-    same = tuple([0] * len(batches))
-    return NODE, facts.FinalReplica(
-        "id", 0, True, 1, 0, 12, 12, 12, (1, 0), bases, following, same, same, same, same, ()
-    )
+    return final(*ranges, start=start, gap=gap, node=node)
 
 
 def _excuse(*rows: Row, line: str = LINE) -> str:
@@ -51,13 +46,13 @@ def _excuse(*rows: Row, line: str = LINE) -> str:
 RELEASED = [LOADED, GIVEN, _moved("AVAILABLE")]
 REMOVED = (4, 6, ARCHIVED)
 BEHIND = (7, 11, ACKNOWLEDGED)
-LOG = _log((0, 2), (7, 12))
+LOG = log((0, 2), (7, 12))
 
 
 @pytest.mark.parametrize("rows", [
     [*RELEASED, _final(REMOVED, BEHIND), LOG],
     [*RELEASED, _final(REMOVED, (7, 8, ARCHIVED), (9, 11, ACKNOWLEDGED)), LOG],
-    [*RELEASED, _final(REMOVED, (7, 8, ACKNOWLEDGED), (10, 11, 2)), _log((7, 9), (10, 12))],
+    [*RELEASED, _final(REMOVED, (7, 8, ACKNOWLEDGED), (10, 11, 2)), log((7, 9), (10, 12))],
     [LOADED, _final(REMOVED, BEHIND), LOG],  # it read that the record is available
     [LOADED, GIVEN, _moved("ACKNOWLEDGED", "acknowledged"), _moved("AVAILABLE", "rolled-back"),
      _final(REMOVED, BEHIND), LOG],
@@ -67,7 +62,7 @@ def test_removed_records_are_archived_without_a_move_of_the_start(rows: list[Row
 
 
 @pytest.mark.parametrize("rows", [
-    [*RELEASED, _final(REMOVED, BEHIND), _log((3, 5), (7, 12))],  # the log has the record
+    [*RELEASED, _final(REMOVED, BEHIND), log((3, 5), (7, 12))],  # the log has the record
     [*RELEASED, _final((4, 6, AVAILABLE), BEHIND), LOG],
     [*RELEASED, _final((4, 6, ACKNOWLEDGED), BEHIND), LOG],
     [*RELEASED, _final(REMOVED, (7, 11, AVAILABLE)), LOG],  # there is more to do

@@ -12,6 +12,10 @@ from kafkasim.scenarios.judging.source import FactSource, Handler
 SHARES = re.compile(r"share group (\S+) is at (\d+) of (\d+) in (\S+)-(\d+)$")
 """A line of a stalled run: group, start offset, high watermark, topic and partition."""
 
+ARCHIVED = 4
+DONE = (2, ARCHIVED)
+"""The final states in FinalSharePartition: acknowledged and archived."""
+
 Key: TypeAlias = tuple[str, str, int]
 """Group, topic id, partition."""
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.source import FactSource, Losses
 from kafkasim.scenarios.judging.transactions.liveness.shares.leaders import (
+    DONE,
     SHARES,
     Key,
     Leader,
@@ -29,8 +30,7 @@ from kafkasim.scenarios.judging.transactions.liveness.shares.leaders import (
 HELD_BACK = "held-back-by-a-read-gap"
 
 FINAL = ("ACKNOWLEDGED", "ARCHIVED")
-DONE = (2, 4)
-"""The same in FinalSharePartition."""
+"""The final states in ShareMoved; DONE has those in FinalSharePartition."""
 
 
 class _Leader(Leader):

@@ -19,15 +19,13 @@ from __future__ import annotations
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.source import FactSource, final_leaders
 from kafkasim.scenarios.judging.transactions.liveness.shares.leaders import (
+    DONE,
     SHARES,
     Leader,
     Leaders,
 )
 
 REMOVED = "read-gap-was-removed"
-
-DONE = (2, 4)
-"""The final states in FinalSharePartition."""
 
 
 class RemovedGaps:

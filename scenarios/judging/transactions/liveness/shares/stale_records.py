@@ -14,15 +14,14 @@ from __future__ import annotations
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.source import FactSource, final_leaders
 from kafkasim.scenarios.judging.transactions.liveness.shares.leaders import (
+    ARCHIVED,
+    DONE,
     SHARES,
     Leader,
     Leaders,
 )
 
 STALE = "removed-at-the-start"
-
-ACKNOWLEDGED, ARCHIVED = 2, 4
-"""The final states in FinalSharePartition."""
 
 
 class _Leader(Leader):
@@ -98,4 +97,4 @@ def _is_done(final: facts.FinalSharePartition, start: int, present: dict[int, No
     }
     if states.get(start) != ARCHIVED or any(offset not in states for offset in present):
         return False
-    return all(state in (ACKNOWLEDGED, ARCHIVED) for state in states.values())
+    return all(state in DONE for state in states.values())
