@@ -76,8 +76,9 @@ JUMPS = """
 POLL_GAPS = """
     -- The same with what lies between: whether an offset held a record for the reader, by what
     -- leaders had appended there, and cleaners had removed, until then. A consumer hands out what
-    -- it fetched before: if a leader had cut off by then what the poll has read, what stood before
-    -- the cut counts; of a poll without records also what stands now (judging/readers/order.py).
+    -- it fetched before: if a leader had cut off by then what the poll has read, and no later one
+    -- has it, what stood before the cut counts; of a poll without records also what stands now
+    -- (judging/readers/order.py).
     WITH cuts AS (
         SELECT run, topic_id, partition, seq AS cut, base_offset AS cut_at, leader_epoch AS cut_by
         FROM (SELECT *, lag(next_offset) OVER (
@@ -97,10 +98,30 @@ POLL_GAPS = """
             USING (run, topic_id, partition, read)
         WHERE wrote < seq
         GROUP BY run, topic_id, partition, seq, member_id, offset, expected, read.offset
+    ), copies AS (
+        SELECT run, topic_id, partition, node, seq AS at, leader_epoch AS has, base_offset AS low,
+               next_offset AS high
+        FROM Appended LEFT SEMI JOIN cuts USING (run, topic_id, partition)
+        UNION ALL
+        SELECT run, topic_id, partition, node, seq, batch_epoch, base_offset, next_offset
+        FROM Replicated LEFT SEMI JOIN cuts USING (run, topic_id, partition)
+    ), kept AS (
+        SELECT run, topic_id, partition, seq, member_id, offset, expected, max(by) AS kept_by
+        FROM (SELECT run, topic_id, partition, seq, member_id, offset, expected, by
+              FROM fetched
+              JOIN (SELECT run, topic_id, partition, node, seq AS led, leader_epoch AS by,
+                           start_offset FROM BecameLeader) USING (run, topic_id, partition)
+              JOIN copies USING (run, topic_id, partition, node)
+              WHERE read_at < start_offset AND led < seq
+                AND low <= read_at AND read_at < high AND at < led
+              GROUP BY run, topic_id, partition, seq, member_id, offset, expected, epoch, by
+              HAVING max_by(has, at) = epoch)
+        GROUP BY run, topic_id, partition, seq, member_id, offset, expected
     ), cut_off AS (
         SELECT run, topic_id, partition, seq, member_id, offset, expected, min(cut) AS until
         FROM fetched
         JOIN cuts USING (run, topic_id, partition)
+        LEFT JOIN kept USING (run, topic_id, partition, seq, member_id, offset, expected)
         LEFT ANTI JOIN (
             SELECT run, topic_id, partition, seq, member_id, offset, expected
             FROM fetched
@@ -111,6 +132,7 @@ POLL_GAPS = """
             HAVING max(age).appended = wrote AND count(DISTINCT age.appended) > 1)
             USING (run, topic_id, partition, seq, member_id, offset, expected)
         WHERE wrote < cut AND cut < seq AND cut_at <= read_at AND epoch <= cut_by
+          AND coalesce(kept_by < cut_by, true)
         GROUP BY run, topic_id, partition, seq, member_id, offset, expected)
     SELECT run, topic_id, partition, seq, group, member_id, offset, expected,
            bool_or(NOT coalesce(hole, false))

@@ -87,6 +87,12 @@ def wrote(base: int, *ids: int, epoch: int = 1) -> tuple[str, Any]:
 
 READ = [positioned(0), wrote(0, 100), *marker(1, True), wrote(2, 102)]
 LOST = [wrote(0, 200, epoch=2), wrote(1, 201, epoch=2)]
+CAME_BACK = [
+    ("producer-1", facts.TransactionBegun("writer", 0, 7, 0)), positioned(1), wrote(0, 100),
+    wrote(1, 101), *of_broker(2, wrote(0, 150, epoch=2)), *marker(2, False),
+]  # fmt: skip
+"""Broker 2 leads, and broker 1, which does not know it yet, writes on behind its own records."""
+
 CUT_OFF: dict[str, tuple[Case, dict[str, int]]] = {
     "not skipped: a marker that was passed before a record took its place": (
         [*READ, polled([0], [100], position=2), wrote(1, 201, epoch=2), wrote(2, 202, epoch=2),
@@ -125,6 +131,10 @@ CUT_OFF: dict[str, tuple[Case, dict[str, int]]] = {
     "not skipped: a deposed leader writes below what was read": (
         [positioned(1), wrote(0, 100), wrote(1, 101, epoch=2), wrote(0, 150),
          *marker(2, True, epoch=2), polled([1], [101], position=3)], {}),
+    "not skipped: behind what a leader that comes back has kept": (
+        [*CAME_BACK, led(1, 3, 3), polled([1], [101], position=3)], {}),
+    "skipped: behind what no later leader has kept": (
+        [*CAME_BACK, led(3, 3, 3), polled([1], [101], position=3)], {"poll-skip": 1}),
     "skipped: by a poll without a record, whichever log it has read": (
         [positioned(0), wrote(0, 100, 101), *marker(2, True), polled([0], [100]),
          wrote(0, 200, 201, epoch=2), polled([], [], position=2)], {"poll-skip": 1}),

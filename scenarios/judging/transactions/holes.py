@@ -135,7 +135,8 @@ class _Partition:
         """Return the partition as it was when a record, offset and id, was read.
 
         That is as it is now if the record stands, else as it was before it was cut off. A leader
-        that was deposed before the record was written cuts nothing off.
+        that was deposed before the record was written cuts nothing off, nor does one after which
+        a replica leads that has the record: it came back before it fetched.
         """
         if not self.cuts:
             return self
@@ -146,8 +147,10 @@ class _Partition:
         if not rows or (offset in self._rivals and standing is not None and standing[2] in rows):
             return self
         wrote = self._batch(rows[-1])[0]
+        logs = [(by, runs) for _, by, end, runs in self.elections if offset < end]
+        kept = max((by for by, runs in logs if _epoch_at(runs, offset) == wrote), default=-1)
         for row, base, epoch in self.cuts:
-            if row > rows[-1] and base <= offset and epoch >= wrote:
+            if row > rows[-1] and base <= offset and epoch >= wrote and epoch > kept:
                 return self._before(row)
         return self
 
