@@ -84,19 +84,24 @@ def limit_us(scenario: Scenario) -> int:
 def reading_us(scenario: Scenario, unread: Mapping[str, int]) -> int:
     """Return how long groups may take to read what they have not read, in µs of simulated time.
 
-    ``unread`` is the number of offsets by group. The slowest group counts, as if one member had
-    all its partitions. Each poll of that member takes the processing of its records, and what its
-    requests take. It returns max.poll.records, or less if a Fetch brings less: one batch at least,
-    otherwise what max.partition.fetch.bytes and fetch.max.bytes hold. The records are counted as
-    if they were the largest, and each of them a batch. With a consumer_byte_rate all groups wait
-    for it together, as one user's clients do. A share group gets again what it releases. What
-    processors read they write, so with a producer_byte_rate they wait for that, too.
+    ``unread`` is the number of offsets by group. The slowest group counts, as if one member had all
+    its partitions. Each poll of that member takes the processing of its records, and what its
+    requests take; a Fetch that the broker parks, because the partitions it is for have nothing,
+    holds up the others of that broker for fetch.max.wait.ms. A poll returns max.poll.records, or
+    less if a Fetch brings less: one batch at least, otherwise what max.partition.fetch.bytes and
+    fetch.max.bytes hold. The records are counted as if they were the largest, and each of them a
+    batch. With a consumer_byte_rate all groups wait for it together, as one user's clients do. A
+    share group gets again what it releases. What processors read they write, so with a
+    producer_byte_rate they wait for that, too.
     """
     broker = BrokerConfig.from_properties(scenario.cluster.config)
     tables = [each for each in scenario.workload if each.kind != "producer"]
     size = max([_largest(each) for each in scenario.workload], default=0)
     batch_bytes = BATCH_OVERHEAD + RECORD_OVERHEAD + size
-    times = [_reads_us(each, unread.get(each.group, 0), batch_bytes, broker) for each in tables]
+    parks = sum([max(each.partitions, len(each.assignment)) for each in scenario.topics]) > 1
+    times = [
+        _reads_us(each, unread.get(each.group, 0), batch_bytes, broker, parks) for each in tables
+    ]
     reads_us = max(times, default=0) + _throttled_reads_us(scenario, unread, batch_bytes)
     return reads_us + _throttled_writes_us(scenario, unread, batch_bytes)
 
@@ -116,6 +121,7 @@ def _reads_us(
     unread: int,
     batch_bytes: int,
     broker: BrokerConfig,
+    parks: bool,
 ) -> int:
     """Return how long one member may take to read ``unread`` records, a batch each.
 
@@ -132,6 +138,7 @@ def _reads_us(
         config = ConsumerConfig.from_properties(table.config)
         fetched = min(config.max_partition_fetch_bytes, config.fetch_max_bytes) // batch_bytes
         most = max(1, min(config.max_poll_records, fetched))
+        round_us += config.fetch_max_wait_ms * 1000 if parks else 0
     polls = -(-unread // most)
     return polls * round_us + unread * table.processing.high
 

@@ -26,11 +26,12 @@ BEHIND = "group group is at 3 of 10 in orders-0 (last read by consumer-1)"
 
 
 def _slow_group(group: dict[str, Any], properties: dict[str, Any]) -> dict[str, Any]:
-    """A producer of records of 100 bytes, and a group that takes 100 ms for each."""
+    """A producer of records of 100 bytes, one partition, and a group that takes 100 ms for each."""
     data: dict[str, Any] = json.loads(SEED.read_text(encoding="utf-8"))["scenario"]
     table = data["workload"][1]
     table.update(group)
     table["config"].update(properties)
+    data["topics"] = [{"name": "orders", "partitions": 1, "replication-factor": 1}]
     return data
 
 
@@ -92,6 +93,13 @@ def test_a_share_group_waits_for_its_coordinator_and_gets_again_what_it_releases
     assert reading_us(parse(data, "a test"), {"workers": 12}) == 12 * deliveries * poll_us
 
 
+def test_a_fetch_that_waits_for_other_partitions_holds_up_each_poll() -> None:
+    data = _slow_group({}, {"max.poll.records": 1, "fetch.max.wait.ms": 700})
+    alone = reading_us(parse(data, "a test"), {"group": 12})
+    data["topics"][0]["partitions"] = 2
+    assert reading_us(parse(data, "a test"), {"group": 12}) == alone + 12 * 700_000
+
+
 def test_a_group_that_has_read_everything_gets_no_more_time() -> None:
     scenario = parse(_slow_group({}, {}), "a test")
     assert reading_us(scenario, {}) == reading_us(scenario, {"other": 12}) == 0
@@ -101,7 +109,7 @@ def test_clients_with_quotas_get_the_time_that_brokers_throttle_them() -> None:
     quota = {"kind": "alter-client-quotas", "at": "1s", "client-id": "<default>"}
     rates = {"producer_byte_rate": 1000, "consumer_byte_rate": 500}
     plain, data = _slow_group({}, {}), _slow_group({}, {})
-    data["topics"][0]["partitions"] = 3
+    plain["topics"][0]["partitions"] = data["topics"][0]["partitions"] = 3
     data["workload"][0].setdefault("config", {})["batch.size"] = 100_000
     before = parse(data, "a test")
     data["operations"] = [{**quota, "config": rates}, {**quota, "remove": list(rates)}]
@@ -120,7 +128,7 @@ def test_a_processor_waits_for_the_quota_of_producers_and_writes_again_what_it_a
 ) -> None:
     data = _slow_group({}, {})
     processor = {"kind": "processor", "output": "outputs", "abort-share": share}
-    data["workload"].append(processor | {"config": {"max.poll.records": 1}})
+    data["workload"].append(processor | {"config": {"max.poll.records": 1, "fetch.max.wait.ms": 0}})
     data["topics"].append({"name": "outputs", "partitions": 1, "replication-factor": 1})
     free = parse(data, "a test")
     rate = {"kind": "alter-client-quotas", "at": "1s", "client-id": "<default>"}
