@@ -69,6 +69,7 @@ from kafkasim.model.facts.groups import (
     OffsetsDeleted,
     ShareGroupAssigned,
     ShareGroupState,
+    ShareStateInitialized,
     ShareStatesLoaded,
 )
 from kafkasim.model.facts.metadata import (
@@ -332,6 +333,7 @@ __all__ = [
     "SharePartitionLoaded",
     "SharePolled",
     "ShareStartMoved",
+    "ShareStateInitialized",
     "ShareStatesLoaded",
     "StateChangeFailed",
     "SubscribedByPattern",

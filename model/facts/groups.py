@@ -56,6 +56,18 @@ class ShareStatesLoaded:
 
 
 @value
+class ShareStateInitialized:
+    """A share coordinator began the state of a share partition anew, in its memory."""
+
+    group: str
+    topic_id: str
+    partition: int
+    state_epoch: int
+    start_offset: int  # −1: share.auto.offset.reset decides
+    offset: int  # of the record in __share_group_state, if it is appended
+
+
+@value
 class LoadInProgress:
     """A coordinator refused a request because the log of its partition is not loaded yet."""
 

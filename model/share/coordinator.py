@@ -23,7 +23,7 @@ from kafkasim.model.coordinator.runtime import CoordinatorRuntime, client_error
 from kafkasim.model.coordinator.shards import OwnedShards
 from kafkasim.model.effects import Post, Process, Request
 from kafkasim.model.errors import Errors
-from kafkasim.model.facts import ShareStatesLoaded
+from kafkasim.model.facts import ShareStateInitialized, ShareStatesLoaded
 from kafkasim.model.messages.share import (
     DeleteShareGroupStateRequest,
     InitializeShareGroupStateRequest,
@@ -173,8 +173,23 @@ class ShareCoordinator:
             if error is not Errors.NONE:
                 call.fail(client_error(error))
                 return
+            if records and type(call.request) is InitializeShareGroupStateRequest:
+                self._tell_initialized(shard, call)
             # Also a result without a record waits for what it has seen (CoordinatorWriteEvent).
             self.runtime.defer(shard.context, _complete, (call, result), now)
+
+    def _tell_initialized(self, shard: ShareShard, call: Call) -> None:
+        key, asked = call.key, call.asked
+        self.process.out.append(
+            ShareStateInitialized(
+                key.group_id,
+                key.topic_id,
+                key.partition,
+                asked.state_epoch,
+                asked.start_offset,
+                shard.context.last_written - 1,
+            )
+        )
 
     def _append(self, shard: ShareShard, records: tuple[Record, ...], now: int) -> Errors:
         """Append the records of one operation and apply them; on an error nothing has changed."""

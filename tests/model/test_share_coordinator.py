@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kafkasim.model.errors import Errors
-from kafkasim.model.facts import ShareStatesLoaded
+from kafkasim.model.facts import ShareStateInitialized, ShareStatesLoaded
 from kafkasim.model.messages.share import (
     InitializeShareGroupStateRequest,
     InitializeShareGroupStateResponse,
@@ -255,7 +255,17 @@ def test_the_state_survives_a_failover(begun: ShareBench) -> None:
     begun.share.on_resigned(0, 2, begun.now)
     begun.settle()
     assert begun.result(read(3)).error is Errors.NOT_COORDINATOR
-    assert begun.facts == [ShareStatesLoaded(0, 1, True), ShareStatesLoaded(0, 2, False)]
+    told = [each for each in begun.facts if type(each) is ShareStatesLoaded]
+    assert told == [ShareStatesLoaded(0, 1, True), ShareStatesLoaded(0, 2, False)]
+
+
+def test_it_tells_what_begins_anew_and_where_the_record_is(begun: ShareBench) -> None:
+    begun.result(initialize(3, -1))
+    assert begun.result(initialize(2)).error is Errors.FENCED_STATE_EPOCH
+    assert [each for each in begun.facts if type(each) is ShareStateInitialized] == [
+        ShareStateInitialized("workers", TOPIC, 0, 0, 5, offset=0),
+        ShareStateInitialized("workers", TOPIC, 0, 3, -1, offset=1),
+    ]
 
 
 def test_a_coordinator_that_loads_refuses(begun: ShareBench) -> None:

@@ -48,6 +48,12 @@ SENTENCES: list[tuple[Any, str]] = [
     (facts.ShareStatesLoaded(2, 5, False),
      ("broker-1 ceases to coordinate the share partitions of __share_group_state-2, leader epoch"
       " 5")),
+    (facts.ShareStateInitialized(*PLACE, 4, -1, 9),
+     ("broker-1 begins the state of orders-0 for share group workers anew without a start offset,"
+      " state epoch 4")),
+    (facts.ShareStateInitialized(*PLACE, 4, 7, 9),
+     ("broker-1 begins the state of orders-0 for share group workers anew at offset 7, state epoch"
+      " 4")),
 ]  # fmt: skip
 
 

@@ -129,6 +129,16 @@ def _states(_: Facts, row: Row) -> Said:
     ), RULES
 
 
+def _initialized(facts: Facts, row: Row) -> Said:
+    where = "without a start offset"
+    if row["start_offset"] != -1:
+        where = f"at offset {row['start_offset']}"
+    return (
+        f"{row['node']} begins the state of {_place(facts, row)} anew {where}, state epoch"
+        f" {row['state_epoch']}"
+    ), RULES
+
+
 def _final(facts: Facts, row: Row) -> Said:
     return (
         f"at the end {row['node']} has {_place(facts, row)} from offset {row['start_offset']} to"
@@ -146,6 +156,7 @@ WORDS: dict[str, Callable[[Facts, Row], Said]] = {
     "ShareAcknowledged": _acknowledged,
     "ShareGroupState": _group,
     "ShareGroupAssigned": _assigned,
+    "ShareStateInitialized": _initialized,
     "ShareStatesLoaded": _states,
     "FinalSharePartition": _final,
 }
