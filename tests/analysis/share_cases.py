@@ -19,9 +19,11 @@ NAMED = ("controller-1", facts.TopicCreated(1, T, "orders", 2, 3, 1))
 LOCK_US = 30_000_000
 
 
-def loaded(start: int, broker: int = 1, epoch: int = 1) -> tuple[str, facts.SharePartitionLoaded]:
+def loaded(
+    start: int, broker: int = 1, epoch: int = 1, state: int = 0
+) -> tuple[str, facts.SharePartitionLoaded]:
     """A leader has read the persisted state."""
-    return (f"broker-{broker}", facts.SharePartitionLoaded("g", T, 0, epoch, 0, start))
+    return (f"broker-{broker}", facts.SharePartitionLoaded("g", T, 0, epoch, state, start))
 
 
 def given(
@@ -60,14 +62,24 @@ def coordinates(broker: int = 3) -> tuple[str, facts.CoordinatorLoaded]:
     return (f"broker-{broker}", facts.CoordinatorLoaded(0, 1, True))
 
 
-def assigns(partition: str = "orders-0", broker: int = 3) -> tuple[str, facts.ShareGroupAssigned]:
+def assigns(
+    partition: str = "orders-0", broker: int = 3, epoch: int = 1
+) -> tuple[str, facts.ShareGroupAssigned]:
     """A coordinator tells a member of the group what to consume."""
-    return (f"broker-{broker}", facts.ShareGroupAssigned("g", 1, "m1", (partition,)))
+    return (f"broker-{broker}", facts.ShareGroupAssigned("g", epoch, "m1", (partition,)))
 
 
-def wrote(base: int) -> tuple[str, facts.Appended]:
-    """The share coordinator appends a record of the group's states."""
-    return ("broker-3", facts.Appended("share-states", 0, 0, base, base + 1, -1, -1, -1, ()))
+def wrote(base: int, broker: int = 3, count: int = 1) -> tuple[str, facts.Appended]:
+    """A share coordinator appends records of the group's states."""
+    appended = facts.Appended("share-states", 0, 0, base, base + count, -1, -1, -1, ())
+    return (f"broker-{broker}", appended)
+
+
+def initialized(
+    offset: int, epoch: int = 0, start: int = -1
+) -> tuple[str, facts.ShareStateInitialized]:
+    """The share coordinator begins the state anew, in a record at an offset."""
+    return ("broker-3", facts.ShareStateInitialized("g", T, 0, epoch, start, offset))
 
 
 def pause(seconds: float) -> tuple[str, float]:
@@ -298,6 +310,73 @@ SHARE_UNWRITTEN: dict[str, tuple[Case, bool]] = {
          given(1, 1, 2, broker=3, epoch=3)], False),
 }  # fmt: skip
 """What ``shares/unwritten.py`` excuses, and what it does not: each shows ``accepted-again``."""
+
+ASSIGNED = [NAMED, assigns()]
+LATE = [*ASSIGNED, *ACCEPTED, initialized(6)]
+READ_AGAIN = [loaded(0, 2, 2), AGAIN_1]
+PASSED_LATE = [*ASSIGNED, *BEGUN, moved(0, 1, "ACKNOWLEDGED"), wrote(5), told((0, 1), 1, 1),
+               started(2), initialized(6)]  # fmt: skip
+LATE_ANEW = [*ASSIGNED, *ANEW[:-2], initialized(6)]
+
+SHARE_LATE: dict[str, tuple[Case, dict[str, int], bool]] = {
+    "share: accepted, then initialized late": ([*LATE, *READ_AGAIN], AGAIN, True),
+    "share: initialized late after the write, before the answer": (
+        [*LATE[:-2], initialized(6), ACCEPTED[-1], *READ_AGAIN], AGAIN, True),
+    "share: initialized late in the batch that the write has begun": (
+        [*LATE[:-3], initialized(6), wrote(5, count=2), ACCEPTED[-1], *READ_AGAIN], AGAIN, True),
+    "share: initialized late before the write": (
+        [*LATE[:-3], initialized(5), wrote(5), wrote(6), ACCEPTED[-1], *READ_AGAIN], AGAIN, False),
+    "share: initialized late before the leader moved the record": (
+        [*ASSIGNED, *BEGUN, initialized(4), *ACCEPTED[3:], *READ_AGAIN], AGAIN, False),
+    "share: initialized late, after the state was read": (
+        [*LATE[:-1], READ_AGAIN[0], initialized(6), AGAIN_1], AGAIN, False),
+    "share: initialized late, and nobody has read that": (
+        [*LATE, given(1, 1, 2)], AGAIN, False),
+    "share: initialized late, with a start offset": (
+        [*LATE[:-1], initialized(6, start=0), *READ_AGAIN], AGAIN, False),
+    "share: initialized after it was assigned": (
+        [*LATE[:-1], initialized(6, epoch=1), *READ_AGAIN], AGAIN, False),
+    "share: initialized after it was assigned first": (
+        [NAMED, assigns(), assigns(epoch=3), *ACCEPTED, initialized(6, epoch=2), *READ_AGAIN],
+        AGAIN, False),
+    "share: initialized late, by the second of two that were begun": (
+        [NAMED, assigns(epoch=3), *ACCEPTED, initialized(6, epoch=2), *READ_AGAIN], AGAIN, True),
+    "share: initialized late under a lower state epoch": (
+        [NAMED, assigns(epoch=3), BEGUN[0], loaded(0, state=2), *ACCEPTED[2:],
+         initialized(6, epoch=1), *READ_AGAIN], AGAIN, False),
+    "share: initialized, and never assigned": ([*LATE[2:], *READ_AGAIN], AGAIN, False),
+    "share: initialized, and another partition was assigned": (
+        [NAMED, assigns("orders-1"), *LATE[2:], *READ_AGAIN], AGAIN, False),
+    "share: initialized late, and another coordinator never had that": (
+        [*LATE, wrote(6, broker=4), *READ_AGAIN], AGAIN, False),
+    "share: initialized late, and another coordinator goes on behind it": (
+        [*LATE, wrote(6), wrote(7, broker=4), *READ_AGAIN], AGAIN, True),
+    "share: initialized late, and its leader has written a start offset since": (
+        [*PASSED_LATE, *LATER, *READ_AGAIN], AGAIN, False),
+    "share: initialized late, and the next start offset is heard of after the read": (
+        [*PASSED_LATE, LATER[0], READ_AGAIN[0], LATER[1], AGAIN_1], AGAIN, True),
+    "share: initialized late, and the next start offset need not be written": (
+        [*PASSED_LATE, moved(2, 2, "ARCHIVED", "lock-expired"), told((2,), 3), *READ_AGAIN],
+        AGAIN, True),
+    "share: initialized late, and its leader has written a lower start offset since": (
+        [each for each in PASSED_LATE if each != started(2)] + [*LATER, *READ_AGAIN], AGAIN, True),
+    "share: initialized late, and a leader has read a start offset behind it": (
+        [*PASSED_LATE, loaded(2, 2, 2), loaded(0, 3, 3), given(1, 1, 2, broker=3, epoch=3)],
+        AGAIN, False),
+    "share: initialized late, and assigned before the group was deleted": (
+        [*ASSIGNED, *ACCEPTED, DELETED, *LATE[3:], *READ_AGAIN], AGAIN, False),
+    "share: initialized late, after the group was deleted": (
+        [NAMED, assigns(epoch=9), *ACCEPTED[:1], loaded(0, state=8), DELETED, assigns(),
+         *LATE[3:], *READ_AGAIN], AGAIN, True),
+    "share: initialized late, then begun at the end": (
+        [*LATE_ANEW, *ANEW[-2:]], SKIPPED, True),
+    "share: initialized late, written again, then begun at the end": (
+        [*ASSIGNED, *BEGUN, moved(1, 1, "ACKNOWLEDGED"), wrote(5), told((1,), 1), initialized(6),
+         *LATER, *ANEW[-2:]], SKIPPED, False),
+    "share: initialized late, and its leader moves the start": (
+        [*LATE_ANEW, started(2), LOG], SKIPPED, False),
+}  # fmt: skip
+"""What ``shares/late.py`` excuses, and what it does not."""
 
 SHARE_LOSSES: dict[str, tuple[Case, Losses, dict[str, int]]] = {
     "share: another record, whose offset was lost": (

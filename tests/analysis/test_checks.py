@@ -64,6 +64,7 @@ from tests.analysis.reader_cases import (
 from tests.analysis.share_cases import (
     SHARE_CASES,
     SHARE_EXCUSES,
+    SHARE_LATE,
     SHARE_LOSSES,
     SHARE_UNWRITTEN,
 )
@@ -360,6 +361,10 @@ for story, (rows, good, bad) in TAKEN.items():
 CASES |= {
     name: (rows, {} if excused else {"accepted-again": 1})
     for name, (rows, excused) in SHARE_UNWRITTEN.items()
+}
+CASES |= {
+    name: (rows, {} if excused else expected)
+    for name, (rows, expected, excused) in SHARE_LATE.items()
 }
 
 OF_OTHERS = RESULT_EXCUSES | AUDIT_EXCUSES | SHARE_EXCUSES

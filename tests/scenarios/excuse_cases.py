@@ -110,6 +110,12 @@ CASES: tuple[Case, ...] = (
         seed=6,
     ),
     Case(
+        "an initialization that came late",
+        "share-initialization-that-came-late",
+        "M80-share-answers-early",
+        "accepted-again",
+    ),
+    Case(
         "a transaction that no epoch is left to end",
         "a-timeout-under-the-last-epoch",
         "B51-double-completion",

@@ -19,6 +19,7 @@ from unittest.mock import patch
 from kafkasim.scenarios.judging.copies.idempotence import REWRITTEN
 from kafkasim.scenarios.judging.delivery import FROM_POSITIONS
 from kafkasim.scenarios.judging.invariants.traced import FROM_EPOCH
+from kafkasim.scenarios.judging.shares.late import LATE_INITIALIZATION
 from kafkasim.scenarios.judging.shares.unwritten import UNWRITTEN
 from kafkasim.scenarios.judging.source import (
     FORGOTTEN,
@@ -286,6 +287,7 @@ TOLD: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
     ("lost share states", LOST, ("accepted-again", "share-skipped")),
     ("a share partition initialized again", LOST, ("accepted-again", "share-skipped")),
     ("an end that was answered before it was written", (UNWRITTEN,), ()),
+    ("an initialization that came late", (LATE_INITIALIZATION,), ()),
     (
         "what a transaction rested on",
         LOST,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafkasim.scenarios.judging.shares.judge import Shares
+from kafkasim.scenarios.judging.shares.late import LATE_INITIALIZATION
 from kafkasim.scenarios.judging.shares.unwritten import UNWRITTEN
 from kafkasim.scenarios.judging.source import Loss, PartitionKey
 from kafkasim.scenarios.judging.transactions.holes import Holes
@@ -14,6 +15,7 @@ from tests.analysis.share_cases import (
     OTHER,
     SHARE_CASES,
     SHARE_EXCUSES,
+    SHARE_LATE,
     SHARE_LOSSES,
     SHARE_UNWRITTEN,
     given,
@@ -61,6 +63,15 @@ def test_an_end_that_was_answered_unwritten_may_be_forgotten(name: str) -> None:
     """SharePartition.releaseAcquisitionLockOnTimeout, acknowledge (model/KAFKA.md, 3.6)."""
     rows, excused = SHARE_UNWRITTEN[name]
     assert _judge(rows, []) == [("accepted-again", UNWRITTEN if excused else "")]
+
+
+@pytest.mark.parametrize("name", SHARE_LATE)
+def test_an_initialization_that_comes_late_resets_what_was_written_before(name: str) -> None:
+    """GroupMetadataManager.subscribedTopicsChangeMap, ShareCoordinatorShard
+    .maybeGetInitializeStateError (model/KAFKA.md, 3.6)."""
+    rows, expected, excused = SHARE_LATE[name]
+    why = LATE_INITIALIZATION if excused else ""
+    assert _judge(rows, []) == [(each, why) for each in expected]
 
 
 @pytest.mark.parametrize("name", SHARE_LOSSES)

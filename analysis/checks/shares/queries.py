@@ -111,8 +111,9 @@ SHARE_LIVES = """
 SHARE_TOLD = """
     -- Since when the coordinators had the log of __consumer_offsets loaded that told members of
     -- share groups of a partition, and when they did (scenarios/judging/shares/assigned.py).
-    SELECT run, group, topic_id, told.partition, at, coalesce(max(load), -1) AS loaded
-    FROM (SELECT run, group, node, seq AS at, regexp_extract(one, '^(.*)-[0-9]+$', 1) AS topic,
+    SELECT run, group, topic_id, told.partition, at, generation, coalesce(max(load), -1) AS loaded
+    FROM (SELECT run, group, node, seq AS at, generation,
+                 regexp_extract(one, '^(.*)-[0-9]+$', 1) AS topic,
                  CAST(regexp_extract(one, '-([0-9]+)$', 1) AS BIGINT) AS partition
           FROM ShareGroupAssigned LATERAL VIEW explode(assignment) AS one) AS told
     JOIN (SELECT DISTINCT run, topic_id, topic FROM TopicCreated) USING (run, topic)
@@ -121,7 +122,26 @@ SHARE_TOLD = """
                FROM CoordinatorLoaded WHERE loaded) AS loads
         ON run = of AND node = by AND share_homes.home_partition = loads.home_partition
            AND load < at
-    GROUP BY run, group, topic_id, told.partition, at"""
+    GROUP BY run, group, topic_id, told.partition, at, generation"""
+
+SHARE_LATE = f"""
+    -- Initializations that were begun before the share partition was assigned, and came after that:
+    -- the row, who appended the record, and its offset (scenarios/judging/shares/late.py).
+    SELECT {_PLACE}, late, any_value(coordinator) AS coordinator, any_value(record) AS record
+    FROM (SELECT {_PLACE}, seq AS late, any_value(node) AS coordinator, any_value(offset) AS record,
+                 any_value(state_epoch) AS begun, coalesce(max(died), -1) AS died
+          FROM ShareStateInitialized LEFT JOIN (
+              SELECT run, group, seq AS died FROM ShareGroupState WHERE state = 'Dead') AS ends
+              USING (run, group)
+          WHERE start_offset = -1 AND coalesce(died, -1) < seq
+          GROUP BY {_PLACE}, seq)
+    JOIN share_told USING ({_PLACE})
+    LEFT JOIN (SELECT {_PLACE}, seq AS read, state_epoch FROM SharePartitionLoaded) USING ({_PLACE})
+    WHERE died < at AND at < late
+    GROUP BY {_PLACE}, late
+    HAVING any_value(begun) < min_by(generation, at)
+       AND coalesce(max(state_epoch) FILTER (WHERE died < read AND read < late), -1)
+           <= any_value(begun)"""
 
 VIEWS = {
     "share_events": SHARE_EVENTS,
@@ -131,23 +151,65 @@ VIEWS = {
     "share_heard": SHARE_HEARD,
     "share_lives": SHARE_LIVES,
     "share_told": SHARE_TOLD,
+    "share_late": SHARE_LATE,
 }
 """What the checks read; none of it where no leader acquired records for a share group."""
 
 _LOST = "(SELECT run, inline(losses) FROM runs)"
 
 
-def _written(found: str) -> str:
+_STARTS = f"""
+    SELECT {_PLACE}, collect_list(struct(seq, node, leader_epoch, start_offset, loaded)) AS starts
+    FROM (SELECT {_TENURE}, seq, start_offset, true AS loaded FROM SharePartitionLoaded
+          UNION ALL
+          SELECT {_TENURE}, seq, start_offset, false FROM ShareStartMoved)
+    GROUP BY {_PLACE}"""
+"""The start offsets of each share partition's leaders."""
+
+
+def _reset(above: str) -> str:
+    """Return the SQL of findings whose state an initialization has reset that came late.
+
+    No state was written after it with a start offset above ``above``, of which a member heard
+    (scenarios/judging/shares/late.py).
+    """
+    return f"""
+        SELECT DISTINCT {_PLACE}, offset, true AS reset
+        FROM (SELECT * FROM found JOIN writes USING ({_PLACE}, offset)
+              JOIN share_late USING ({_PLACE})
+              WHERE since < late AND late < load_row AND state_first < record) AS found
+        LEFT ANTI JOIN states
+            ON states.run = found.run AND states.state_id = found.state_id
+               AND states.state_partition = found.state_partition AND base_offset <= record
+               AND late < wrote AND wrote < load_row AND wrote_by != coordinator
+        LEFT ANTI JOIN SharePartitionLoaded AS reads
+            ON reads.run = found.run AND reads.group = found.group
+               AND reads.topic_id = found.topic_id AND reads.partition = found.partition
+               AND late < reads.seq AND reads.seq < load_row AND reads.start_offset > found.offset
+        LEFT ANTI JOIN (SELECT * FROM share_heard LEFT SEMI JOIN share_late USING ({_PLACE})
+                        JOIN ({_STARTS}) USING ({_PLACE})
+                        WHERE NOT unawaited) AS again
+            ON again.run = found.run AND again.group = found.group
+               AND again.topic_id = found.topic_id AND again.partition = found.partition
+               AND found.late < again.since AND again.heard < load_row
+               AND array_max(filter(again.starts, one -> one.seq < again.since
+                                        AND one.node = again.node
+                                        AND one.leader_epoch = again.leader_epoch)
+                            ).start_offset > {above}"""
+
+
+def _written(found: str, above: str) -> str:
     """Return the SQL of findings with the records of __share_group_state that they rest on.
 
     They were appended between the rows ``since`` and ``promise`` of a finding; if the log starts
-    behind them, all later ones stand for them (scenarios/judging/shares/states.py).
+    behind them, all later ones stand for them (scenarios/judging/shares/states.py). Of ``above``
+    see :func:`_reset`.
     """
     return f"""
     WITH found AS ({found}),
     states AS (
-        SELECT run, topic_id AS state_id, partition AS state_partition, seq AS wrote, base_offset,
-               next_offset
+        SELECT run, topic_id AS state_id, partition AS state_partition, seq AS wrote,
+               node AS wrote_by, base_offset, next_offset
         FROM Appended
         LEFT SEMI JOIN share_states
             ON share_states.run = Appended.run AND state_id = Appended.topic_id
@@ -156,9 +218,11 @@ def _written(found: str) -> str:
                min(wrote) AS state_row
         FROM found JOIN states USING (run, state_id, state_partition)
         WHERE since < wrote AND wrote < promise
-        GROUP BY {_PLACE}, offset)
+        GROUP BY {_PLACE}, offset
+    ), resets AS ({_reset(above)})
     SELECT *, IF(coalesce(log_start, 0) >= last, {AT_END}, last) AS state_end
     FROM found LEFT JOIN writes USING ({_PLACE}, offset)
+    LEFT JOIN resets USING ({_PLACE}, offset)
     LEFT JOIN (SELECT {_PLACE}, offset, max(loaded) AS known
                FROM found JOIN share_told USING ({_PLACE}) WHERE at < since
                GROUP BY {_PLACE}, offset) USING ({_PLACE}, offset)
@@ -190,14 +254,6 @@ partition was initialized initializes it again, which resets its state: ``load_r
 which a leader found that, or NULL, and ``known`` the load of the last coordinator that had told of
 the partition before, or NULL."""
 
-_STARTS = f"""
-    SELECT {_PLACE}, collect_list(struct(seq, node, leader_epoch, start_offset, loaded)) AS starts
-    FROM (SELECT {_TENURE}, seq, start_offset, true AS loaded FROM SharePartitionLoaded
-          UNION ALL
-          SELECT {_TENURE}, seq, start_offset, false FROM ShareStartMoved)
-    GROUP BY {_PLACE}"""
-"""The start offsets of each share partition's leaders."""
-
 _UNWRITTEN = """
     unawaited AND (giver.node, giver.leader_epoch, giver.tenure) != (node, leader_epoch, tenure)
     AND array_max(filter(starts, one -> one.seq < promise AND one.node = node
@@ -212,11 +268,16 @@ written: no answer waits for that, no leader has read a start offset behind it, 
 heard of a later move of that leader when the state was read that forgets the end
 (scenarios/judging/shares/unwritten.py)."""
 
+_LATE = "IF(coalesce(reset, false), 'late-initialization', '')"
+"""Whether an initialization that came late has reset the state
+(scenarios/judging/shares/late.py)."""
+
 ACCEPTED_AGAIN = offending(
     # A record was handed out after a member had heard that it is accepted (1) or rejected (3). At
     # an offset that the partition has lost meanwhile stands another record. A leader that another
     # one has replaced goes on from its own memory until it hears of that.
-    _written(f"""
+    _written(
+        f"""
     SELECT {_PLACE}, offset, seq, promise, state_id, state_partition, home, home_partition,
            array_max(filter(loads, one -> promise < one AND one < seq)) AS load_row,
            coalesce(since, -1) AS since, coalesce({_UNWRITTEN}, false) AS unwritten
@@ -249,11 +310,18 @@ ACCEPTED_AGAIN = offending(
     LEFT JOIN ({_STARTS}) USING ({_PLACE})
     LEFT JOIN (SELECT {_TENURE}, tenure, collect_list(struct(since, heard)) AS moves
                FROM share_heard WHERE NOT unawaited GROUP BY {_TENURE}, tenure)
-        USING ({_TENURE}, tenure)"""),
+        USING ({_TENURE}, tenure)""",
+        above="found.offset",
+    ),
     "'accepted-again'",
     "'group %s: offset %d was handed out again', group, offset",
     "array(group)",
-    about("offset", promise="promise", spots=_STATE, excused="IF(unwritten, 'unwritten-end', '')"),
+    about(
+        "offset",
+        promise="promise",
+        spots=_STATE,
+        excused=f"IF(unwritten, 'unwritten-end', {_LATE})",
+    ),
 )
 
 HELD_TWICE = offending(
@@ -287,7 +355,8 @@ SHARE_SKIPPED = offending(
     # A start offset is past a record of the final log that no leader had accepted, rejected or
     # archived since the group was deleted last; a record that it archived as aborted was aborted.
     # Until a member has heard of a state that was written, each leader begins anew.
-    _written(f"""
+    _written(
+        f"""
     WITH starts AS (
         SELECT * FROM (
             SELECT {_PLACE}, seq, start_offset, true AS loaded, '' AS reason
@@ -343,9 +412,11 @@ SHARE_SKIPPED = offending(
     LEFT ANTI JOIN {_LOST} AS lost
         ON lost.run = passed.run AND lost.topic_id = passed.topic_id
            AND lost.partition = passed.partition AND lost.first <= offset AND offset < lost.end
-           AND lost.seq < passed.seq"""),
+           AND lost.seq < passed.seq""",
+        above="-1",
+    ),
     "'share-skipped'",
     "'group %s: offset %d was skipped', group, offset",
     "array(group)",
-    about("offset", spots=_STATE),
+    about("offset", spots=_STATE, excused=_LATE),
 )

@@ -27,7 +27,8 @@ does a legal loss of the group's partition of ``__consumer_offsets`` before a le
 state: a coordinator that does not know that a share partition was initialized initializes it again,
 which resets its state. The loss is none that a coordinator had met which assigned the partition
 before the state was written (``shares/assigned.py``). A member may hear of an end that its leader
-had not written, and no write may follow (``shares/unwritten.py``).
+had not written, and no write may follow (``shares/unwritten.py``). An initialization that was begun
+before the share partition was assigned may come late, and reset its state (``shares/late.py``).
 
 The Spark check ``analysis/checks/shares`` finds the same from the trace.
 """
@@ -41,6 +42,7 @@ from typing import TypeAlias
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.delivery import Anomaly
 from kafkasim.scenarios.judging.shares.assigned import AssignedShares
+from kafkasim.scenarios.judging.shares.late import LateInitializations
 from kafkasim.scenarios.judging.shares.states import StateLogs
 from kafkasim.scenarios.judging.shares.unwritten import UnwrittenEnds
 from kafkasim.scenarios.judging.source import FactSource, Losses, PartitionKey, final_leaders
@@ -165,6 +167,7 @@ class Shares:
         self._states = StateLogs(trace)
         self._assigned = AssignedShares(trace, self._footing)
         self._unwritten = UnwrittenEnds(trace)
+        self._late = LateInitializations(trace, self._footing, self._states)
         for kind, handler in (
             (facts.ShareGroupState, self._on_group),
             (facts.SharePartitionLoaded, self._on_loaded),
@@ -324,7 +327,7 @@ class Shares:
             for name, offsets in told.found.items():
                 excused: dict[str, dict[int, _Found]] = {}
                 for offset, found in offsets.items():
-                    why = self._excuse(name, group, key, found)
+                    why = self._excuse(name, group, key, offset, found)
                     excused.setdefault(why, {})[offset] = found
                 for why, judged in excused.items():
                     offset, first = min(judged.items(), key=lambda each: (each[1].seq, each[0]))
@@ -333,17 +336,22 @@ class Shares:
                     anomalies.append(replace(of, offset=offset, seq=first.seq))
         return anomalies
 
-    def _excuse(self, name: str, group: str, key: PartitionKey, found: _Found) -> str:
+    def _excuse(self, name: str, group: str, key: PartitionKey, offset: int, found: _Found) -> str:
         """Return why the state of a share partition was forgotten, or was never written, or ""."""
         if name not in OF_STATES:
             return ""
         state = self._footing.of_share(group, key, before=found.seq)
         spots = self._states.within(state, found.since, found.promise)
+        why = found.why
         if found.read != -1:
+            if spots and not why:
+                above = offset if name == "accepted-again" else -1
+                rows = found.since, found.read
+                why = self._late.excuse((group, *key), spots[0], rows, offset, above)
             partition = self._footing.name_of(key)
             known = self._assigned.known_since(group, partition, before=found.since)
             spots.append(self._footing.of_group(group, after=known, before=found.read))
-        return self._footing.lost(spots) or found.why
+        return self._footing.lost(spots) or why
 
     def _find_skipped(self, key: PartitionKey, told: _Told) -> None:
         log = self._logs.get(key)

@@ -24,7 +24,8 @@ class StateLogs:
     def __init__(self, trace: FactSource) -> None:
         self._trace = trace
         self._topic_id = ""
-        self._appended: dict[PartitionKey, list[tuple[int, int, int]]] = {}  # row, base, next
+        # By partition: row, base offset, next offset, and who appended.
+        self._appended: dict[PartitionKey, list[tuple[int, int, int, str]]] = {}
         self._starts: dict[PartitionKey, int] = {}
         trace.subscribe(facts.TopicCreated, self._on_topic)
 
@@ -34,10 +35,10 @@ class StateLogs:
             self._trace.subscribe(facts.Appended, self._on_appended)
             self._trace.subscribe(facts.LogStart, self._on_start)
 
-    def _on_appended(self, seq: int, _t: int, _node: str, fact: facts.Appended) -> None:
+    def _on_appended(self, seq: int, _t: int, node: str, fact: facts.Appended) -> None:
         if fact.topic_id == self._topic_id:
             appended = self._appended.setdefault((fact.topic_id, fact.partition), [])
-            appended.append((seq, fact.base_offset, fact.next_offset))
+            appended.append((seq, fact.base_offset, fact.next_offset, node))
 
     def _on_start(self, _seq: int, _t: int, _node: str, fact: facts.LogStart) -> None:
         if fact.topic_id == self._topic_id:
@@ -53,3 +54,11 @@ class StateLogs:
         if self._starts.get(of.key, 0) >= end:
             end = END
         return [replace(of, first=min(each[1] for each in found), end=end, after=found[0][0])]
+
+    def stands(self, key: PartitionKey, offset: int, node: str, between: tuple[int, int]) -> bool:
+        """Return whether no other broker has appended at an offset or below between two rows."""
+        after, before = between
+        return not any(
+            after < row < before and base <= offset and by != node
+            for row, base, _, by in self._appended.get(key, ())
+        )
