@@ -116,9 +116,12 @@ class ReplicaManager:
         have their topic's new settings, the others their old ones until :meth:`apply_configs`.
         """
         image, roles = self._image, self.roles
+        deleted: list[TopicPartition] = []
         for topic_id, topic in delta.deleted_topics.items():
             for number in topic.partitions:
-                roles.stop(TopicPartition(topic.name, number), topic_id, now)
+                tp = TopicPartition(topic.name, number)
+                roles.stop(tp, topic_id, now)
+                deleted.append(tp)
         states: PartitionStates = {}
         for (topic_id, number), registration in delta.changed_partitions.items():
             tp = TopicPartition(image.topics[topic_id].name, number)
@@ -128,6 +131,7 @@ class ReplicaManager:
                 roles.stop(tp, topic_id, now)
         roles.checkpoint_deletions(now)
         roles.become_leader_or_follower(states, now)
+        self.hosted.compare_names([*self.hosted.unnamed, *deleted])
         if self.logs.several:
             self.directories.report(delta, now)
 

@@ -171,6 +171,22 @@ def test_a_replica_in_an_offline_directory_is_not_created_anew_elsewhere() -> No
     assert registered(world).isr == (2, 3)
 
 
+def test_clients_do_not_know_a_deleted_topic_of_a_failed_directory() -> None:
+    """KafkaApis asks the metadata cache before the ReplicaManager, which keeps the partition."""
+    world = cluster()
+    fail(world, 1, "/d1/orders-0/x.log")
+    world.run(world.now + SECOND)
+    assert world.produce(1, 6) == (Errors.KAFKA_STORAGE_ERROR, -1)
+    world.ask("broker-1", DeleteTopicsRequest(((TP.topic, ""),)))
+    world.run(world.now + SECOND)
+    assert world.produce(1, 7) == (Errors.UNKNOWN_TOPIC_OR_PARTITION, -1)
+    trimmed = world.ask("broker-1", DeleteRecordsRequest(((TP, 0),), 5000))
+    assert trimmed.partitions[0].error is Errors.UNKNOWN_TOPIC_OR_PARTITION
+    world.create()
+    world.run(world.now + SECOND)
+    assert world.produce(1, 8) == (Errors.NONE, 0)
+
+
 def test_a_topic_of_the_same_name_may_live_in_the_other_directory() -> None:
     """ReplicaManager.getOrCreatePartition: the offline replica is another topic's."""
     world = cluster()

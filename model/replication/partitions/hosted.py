@@ -46,7 +46,8 @@ class HostedPartitions:
         self.offline: dict[TopicPartition, None] = {}
         self.unnamed: dict[TopicPartition, None] = {}
         """Those of ``online`` that the metadata cache lacks: in ZooKeeper mode, before an
-        UpdateMetadata names them or after one has said that they are deleted"""
+        UpdateMetadata names them or after one has said that they are deleted; in KRaft mode those
+        in a failed directory whose topic was deleted (stopPartitions keeps them)"""
 
     def compare_names(self, tps: Iterable[TopicPartition]) -> None:
         """Keep :attr:`unnamed`, after roles or the metadata of these partitions have changed."""
