@@ -31,7 +31,7 @@ from tests.fidelity import (
     kafka_share_groups,
 )
 from tests.fidelity.conversations import all_answers
-from tests.fidelity.playing import GROUPS
+from tests.fidelity.playing import GROUPS, TRANSACTIONS
 from tests.fidelity.playing.__main__ import main as schedules
 from tests.fidelity.real_kafka import VERSIONS, NoKafka, running
 from tests.fidelity.real_zookeeper import VERSION as ZOOKEEPER
@@ -72,6 +72,9 @@ PARTS = {
 }
 """Name of a part, which is the directory of its files, to how it is asked."""
 
+PLAYED = (*VERSIONS, ZOOKEEPER, GROUPS, TRANSACTIONS)
+"""The versions whose schedules are played: those that have histories."""
+
 
 def main(arguments: list[str]) -> int:
     """Compare or write; return the exit code."""
@@ -92,8 +95,8 @@ def main(arguments: list[str]) -> int:
             different = settle(part, version, lines, write=write) or different
     flags = ["--write"] if write else []
     played = 0
-    for mode in () if named else ([], ["--version", ZOOKEEPER], ["--version", GROUPS]):
-        played = max(played, schedules([*flags, *mode]))
+    for version in () if named else PLAYED:
+        played = max(played, schedules([*flags, "--version", version]))
     return max(played, 1 if different else 0)
 
 
