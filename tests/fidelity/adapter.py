@@ -81,11 +81,6 @@ def to_wire(message: m.Message) -> tuple[str, Body]:
     """
     api, build = _REQUESTS[type(message)]
     body = build(message)
-    if isinstance(message, m.FetchRequest):
-        gone: dict[str, list[int]] = {}
-        for topic_id, tp in message.forgotten:
-            gone.setdefault(topic_id, []).append(tp.partition)
-        body["ForgottenTopicsData"] = [{"TopicId": i, "Partitions": p} for i, p in gone.items()]
     return api, body
 
 
@@ -93,6 +88,8 @@ def version_of(message: m.Message, api: str) -> int:
     """Return the version in which a request is spoken."""
     if isinstance(message, m.FindCoordinatorRequest) and message.key_type == SHARE:
         return 6  # the first one with share groups
+    if isinstance(message, m.FetchRequest) and _names_topics(message):
+        return 12  # the last one that names topics
     own = transactions_on_wire.version(message)
     return VERSIONS[api] if own is None else own
 
@@ -126,10 +123,16 @@ def _produce(request: m.ProduceRequest) -> Body:
     }
 
 
+def _names_topics(request: m.FetchRequest) -> bool:
+    """Return whether a fetch names topics and has no ids of theirs."""
+    ids = [each.topic_id for each in request.partitions]
+    return "" in ids + [topic_id for topic_id, _ in request.forgotten]
+
+
 def _fetch(request: m.FetchRequest) -> Body:
-    topics: dict[str, list[Body]] = {}
+    topics: dict[tuple[str, str], list[Body]] = {}
     for p in request.partitions:
-        topics.setdefault(p.topic_id, []).append(
+        topics.setdefault((p.topic_id, p.tp.topic), []).append(
             {
                 "Partition": p.tp.partition,
                 "CurrentLeaderEpoch": p.current_leader_epoch,
@@ -139,6 +142,9 @@ def _fetch(request: m.FetchRequest) -> Body:
                 "PartitionMaxBytes": p.partition_max_bytes,
             }
         )
+    gone: dict[tuple[str, str], list[int]] = {}
+    for topic_id, tp in request.forgotten:
+        gone.setdefault((topic_id, tp.topic), []).append(tp.partition)
     body = {
         "MaxWaitMs": request.max_wait_ms,
         "MinBytes": request.min_bytes,
@@ -147,7 +153,8 @@ def _fetch(request: m.FetchRequest) -> Body:
         "SessionId": request.session_id,
         "SessionEpoch": request.session_epoch,
         "RackId": request.rack_id,
-        "Topics": [{"TopicId": i, "Partitions": found} for i, found in topics.items()],
+        "Topics": _identified(topics),
+        "ForgottenTopicsData": _identified(gone),
     }
     if request.replica_id != -1:
         body["ReplicaState"] = {
@@ -155,6 +162,14 @@ def _fetch(request: m.FetchRequest) -> Body:
             "ReplicaEpoch": request.replica_epoch,
         }
     return body
+
+
+def _identified(topics: dict[tuple[str, str], Any]) -> list[Body]:
+    """Return a row for each topic, of which a version of Fetch writes the id or the name."""
+    return [
+        {"TopicId": topic_id, "Topic": name, "Partitions": found}
+        for (topic_id, name), found in topics.items()
+    ]
 
 
 def _list_offsets(request: m.ListOffsetsRequest) -> Body:
@@ -547,11 +562,12 @@ def _fetched(request: m.FetchRequest, body: Body, ids: dict[str, str]) -> m.Fetc
     names |= {p.topic_id: p.tp.topic for p in request.partitions}
     partitions = []
     for topic in body["Responses"]:
+        name = topic["Topic"] if "Topic" in topic else names.get(topic["TopicId"], "?")
         for p in topic["Partitions"]:
             diverging = p["DivergingEpoch"]
             partitions.append(
                 m.FetchPartitionResponse(
-                    TopicPartition(names.get(topic["TopicId"], "?"), p["PartitionIndex"]),
+                    TopicPartition(name, p["PartitionIndex"]),
                     _error(p), p["HighWatermark"], p["LastStableOffset"], p["LogStartOffset"],
                     decoded(p["Records"] or b""),
                     (diverging["Epoch"], diverging["EndOffset"])

@@ -6,6 +6,7 @@ import struct
 import time
 
 from kafkasim.model.records import Record, RecordBatch
+from kafkasim.model.storage.log.segment import CorruptBatch
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _TRANSACTIONAL, _CONTROL = 0x10, 0x20
@@ -36,7 +37,7 @@ def encoded(batch: RecordBatch) -> bytes:
     """Return a client's batch as it goes over the wire; a record's value is its id in decimal.
 
     Records without a timestamp are of now, on the wall: retention would delete older ones in the
-    middle of a run. The records of a batch are of one time.
+    middle of a run. The records of a batch are of one time. A damaged batch has a wrong checksum.
     """
     timestamp_ms = batch.records[0].timestamp_ms if batch.records else 0
     timestamp_ms = timestamp_ms or time.time_ns() // 1_000_000
@@ -55,7 +56,8 @@ def encoded(batch: RecordBatch) -> bytes:
         len(batch.records),
     )
     after_crc = body + records
-    head = struct.pack(">ibI", -1, 2, crc32c(after_crc))
+    damage = 1 if isinstance(batch, CorruptBatch) else 0
+    head = struct.pack(">ibI", -1, 2, crc32c(after_crc) ^ damage)
     return struct.pack(">qi", 0, len(head) + len(after_crc)) + head + after_crc
 
 

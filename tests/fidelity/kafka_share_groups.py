@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from tests.fidelity.conversations import share_groups, share_records
-from tests.fidelity.conversations.holding import ask_kafka, hold
+from tests.fidelity.conversations.holding import ask_all, hold_all
 from tests.fidelity.conversations.talk import Talk
 from tests.fidelity.sides import SETTINGS as COMMON
 from tests.fidelity.sides import Side
@@ -28,15 +28,22 @@ CONVERSATIONS: dict[str, Callable[[Talk], None]] = {
     "fetching": share_records.fetching,
 }
 
+NARROW = {**SETTINGS, "group.share.max.size": "1", "group.share.max.share.sessions": "1"}
+"""A group has one member, and a broker one share session."""
+
+IN_NARROW: dict[str, Callable[[Talk], None]] = {"crowded": share_groups.crowded}
+
+CLUSTERS = ((CONVERSATIONS, SETTINGS), (IN_NARROW, NARROW))
+
 
 def ask(version: str) -> list[str]:
-    """Return the answers of a cluster of a version."""
-    return ask_kafka(version, CONVERSATIONS, SETTINGS)
+    """Return the answers of both clusters of a version."""
+    return ask_all(version, CLUSTERS)
 
 
-def answers(side: Side) -> list[str]:
-    """Run every conversation on one side; return a line per answer."""
-    return hold(side, CONVERSATIONS)
+def answers(side_of: Callable[[Mapping[str, str]], Side]) -> list[str]:
+    """Run every conversation on sides with their settings; return a line per answer."""
+    return hold_all(side_of, CLUSTERS)
 
 
 def committed(version: str) -> list[str]:

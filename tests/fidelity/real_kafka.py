@@ -24,6 +24,9 @@ CONTROLLER = 100
 BROKERS = (1, 2, 3)
 START_SECONDS = 120.0
 
+PATHS = ("log.dirs", "metadata.log.dir")
+"""The settings whose paths lie below a node's own directory."""
+
 DIRECTORY_ID = "MDAwMDAwMDAwMDAwMDEwMA"
 """The id of the controller's directory, where the quorum's voters may change."""
 
@@ -127,7 +130,7 @@ class RealCluster:
             "node.id": str(node),
             **self._quorum(),
             "controller.listener.names": "CONTROLLER",
-            "log.dirs": str(self.directory / f"data-{node}"),
+            "log.dirs": str(self._data(node)),
         }
         if node == CONTROLLER:
             own = {"process.roles": "controller", "listeners": f"CONTROLLER://{listener}"}
@@ -137,7 +140,25 @@ class RealCluster:
                 "listeners": f"PLAINTEXT://{listener}",
                 "inter.broker.listener.name": "PLAINTEXT",
             }
-        self._write(self._file(node), common | own | self.settings)
+        self._write(self._file(node), common | own | self._settings_of(node))
+
+    def _settings_of(self, node: int) -> dict[str, str]:
+        """Return the settings of a cluster as a node has them."""
+        below = self._data(node)
+        return {
+            key: ",".join(f"{below}{path}" for path in value.split(",")) if key in PATHS else value
+            for key, value in self.settings.items()
+        }
+
+    def _data(self, node: int) -> Path:
+        return self.directory / f"data-{node}"
+
+    def fail_directory(self, node: int, log: str) -> None:
+        """Put a file in the place of the directory that has a log; Kafka notices when it writes
+        its next checkpoint there."""
+        (place,) = (found.parent for found in self._data(node).glob(f"*/{log}"))
+        place.rename(place.with_name(f"{place.name}-away"))
+        place.touch()
 
     def _quorum(self) -> dict[str, str]:
         address = f"127.0.0.1:{self.ports[CONTROLLER]}"

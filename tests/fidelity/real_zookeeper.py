@@ -72,6 +72,6 @@ class RealZooKeeperCluster(RealCluster):
             "broker.id": node,
             "zookeeper.connect": f"127.0.0.1:{self.ports[ZOOKEEPER]}",
             "listeners": f"PLAINTEXT://127.0.0.1:{self.ports[node]}",
-            "log.dirs": self.directory / f"data-{node}",
+            "log.dirs": self._data(node),
         }
-        self._write(self._file(node), own | self.settings)
+        self._write(self._file(node), own | self._settings_of(node))

@@ -16,6 +16,7 @@ from kafkasim.model.controller.kraft.rules import ControllerRules
 from kafkasim.model.effects import Close
 from kafkasim.model.errors import Errors
 from kafkasim.model.records import TopicPartition
+from kafkasim.model.storage.files import DiskError
 from kafkasim.scenarios.variants.releases import BROKER, RULES
 from tests.fidelity import (
     control_on_wire,
@@ -66,6 +67,10 @@ class Side(Protocol):
         """Return the epoch of a broker's registration in ZooKeeper."""
         ...
 
+    def fail_directory(self, broker: int, tp: TopicPartition) -> None:
+        """Let the log directory fail in which a broker has a partition."""
+        ...
+
 
 class ModelSide:
     """The model: three brokers and a controller or a ZooKeeper server, no simulator in between.
@@ -113,6 +118,12 @@ class ModelSide:
         epoch: int = process.incarnation.epoch
         return epoch
 
+    def fail_directory(self, broker: int, tp: TopicPartition) -> None:
+        process = self.cluster.broker(broker)
+        path = process.replicas.logs.directory_of(tp).path
+        process.log_dir_failed(DiskError(f"{path}/{_at(tp)}", "I/O error"), self.cluster.now)
+        self.cluster.drain(f"broker-{broker}")
+
 
 class RealSide:
     """Real Kafka on loopback, one connection to each broker."""
@@ -150,6 +161,9 @@ class RealSide:
     def broker_epoch(self, broker: int) -> int:
         assert isinstance(self.cluster, RealZooKeeperCluster)
         return self.cluster.broker_epoch(broker)
+
+    def fail_directory(self, broker: int, tp: TopicPartition) -> None:
+        self.cluster.fail_directory(broker, _at(tp))
 
     def _wait_until_registered(self) -> None:
         for _ in range(120):

@@ -17,34 +17,25 @@ PARTS = ("answers", "quorum", "control", "consumer_groups", "refusals", "share_g
 """The directories whose files have answers to raw requests."""
 
 CLIENT = "a client's own: no broker answers it to a request that the model has"
-DISK = "a log directory must fail first: histories/ has what follows from that"
 NOT_MODELLED = "the model knows the code and never answers it"
-RACE = "what it tells ends by itself, within a moment that no conversation can choose"
 NO_REFUSAL = "Kafka fails to write a refusal of FetchSnapshot: UNKNOWN_SERVER_ERROR stands for it"
-MEMBERS = "it takes hundreds of members or connections"
 
 WITHOUT_ANSWER: dict[Errors, str] = {
-    Errors.CORRUPT_MESSAGE: "the network damages nothing: only followers and clients see it",
     Errors.REPLICA_NOT_AVAILABLE: CLIENT,
     Errors.NETWORK_EXCEPTION: CLIENT,
-    Errors.COORDINATOR_LOAD_IN_PROGRESS: RACE,
     Errors.NOT_ENOUGH_REPLICAS_AFTER_APPEND: (
         "the ISR must shrink between two steps of one request: below min.insync.replicas the high"
         " watermark stands still, and the request times out"
     ),
     Errors.UNSUPPORTED_FOR_MESSAGE_FORMAT: "of logs before magic 2, which the model has not",
     Errors.DUPLICATE_SEQUENCE_NUMBER: CLIENT,
-    Errors.KAFKA_STORAGE_ERROR: DISK,
     Errors.UNKNOWN_PRODUCER_ID: CLIENT,
-    Errors.REASSIGNMENT_IN_PROGRESS: (
-        "in ZooKeeper mode a topic must grow while it moves, and small partitions move at once"
-    ),
     Errors.SNAPSHOT_NOT_FOUND: NO_REFUSAL,
     Errors.POSITION_OUT_OF_RANGE: NO_REFUSAL,
     Errors.THROTTLING_QUOTA_EXCEEDED: NOT_MODELLED,
-    Errors.INCONSISTENT_CLUSTER_ID: "a simulation has one cluster, so requests carry no cluster id",
-    Errors.FETCH_SESSION_TOPIC_ID_ERROR: "a session must be asked in Fetch 12 and in Fetch 13",
-    Errors.SHARE_SESSION_LIMIT_REACHED: MEMBERS,
+    Errors.INCONSISTENT_CLUSTER_ID: (
+        "a simulation has one cluster: the id, in nine kinds of requests, would never differ"
+    ),
 }
 """The codes without a committed answer, each with its reason."""
 

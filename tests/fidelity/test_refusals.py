@@ -1,10 +1,10 @@
-"""The model refuses as Kafka did what its brokers do not lead or do not allow."""
+"""The model refuses as Kafka did what its brokers do not lead, do not allow, or cannot read."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.fidelity.kafka_refusals import SETTINGS, VERSIONS, answers, committed
+from tests.fidelity.kafka_refusals import VERSIONS, answers, committed
 from tests.fidelity.real_zookeeper import VERSION as ZOOKEEPER
 from tests.fidelity.sides import ModelSide
 from tests.fidelity.test_requests import assert_same, by_label
@@ -17,6 +17,8 @@ DIFFERENT: dict[str, dict[str, str]] = {version: {} for version in VERSIONS}
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_model_answers_as_kafka_did(version: str) -> None:
     real = by_label(committed(version))
-    side = ModelSide(zookeeper=version == ZOOKEEPER, release=version[:3], settings=SETTINGS)
-    model = by_label(answers(side))
+    zookeeper, release = version == ZOOKEEPER, version[:3]
+    model = by_label(
+        answers(lambda own: ModelSide(zookeeper=zookeeper, release=release, settings=own))
+    )
     assert_same(model, real, DIFFERENT[version])

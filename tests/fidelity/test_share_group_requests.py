@@ -6,7 +6,7 @@ import pytest
 
 from kafkasim.model.replication.share.rules import ShareRules
 from kafkasim.scenarios.variants.releases import Group41
-from tests.fidelity.kafka_share_groups import SETTINGS, VERSIONS, answers, committed
+from tests.fidelity.kafka_share_groups import VERSIONS, answers, committed
 from tests.fidelity.sides import ModelSide
 
 NOT_A_UUID = "Kafka reads the member id of a share fetch as a Uuid; the model takes any text"
@@ -58,7 +58,9 @@ PARTS = {"4.1.0": {"group": Group410(), "share": Share410()}}
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_model_answers_as_kafka_did(version: str) -> None:
     kafka = committed(version)
-    model = answers(ModelSide(release=version[:3], settings=SETTINGS, parts=PARTS[version]))
+    model = answers(
+        lambda settings: ModelSide(release=version[:3], settings=settings, parts=PARTS[version])
+    )
     differ = {
         line.split(": ")[0]: (line, answer)
         for line, answer in zip(kafka, model, strict=True)

@@ -25,6 +25,7 @@ CONVERSATIONS: dict[str, Callable[[Talk], None]] = {
     "idempotence": records.idempotence,
     "fetching": records.fetching,
     "fetch sessions": records.fetch_sessions,
+    "fetch sessions by name": records.fetch_sessions_by_name,
     "offsets and epochs": records.offsets_and_epochs,
     "groups": groups.groups,
     "members": groups.members,

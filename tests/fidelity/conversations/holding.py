@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from tests.fidelity.conversations.talk import Talk
@@ -12,6 +12,9 @@ from tests.fidelity.real_zookeeper import cluster_of
 from tests.fidelity.sides import SETTINGS, RealSide, Side
 
 Conversations = Mapping[str, Callable[[Talk], None]]
+
+Clusters = Sequence[tuple[Conversations, Mapping[str, str]]]
+"""The conversations with each cluster, and its brokers' settings."""
 
 
 def hold(side: Side, conversations: Conversations) -> list[str]:
@@ -24,6 +27,11 @@ def hold(side: Side, conversations: Conversations) -> list[str]:
     return lines
 
 
+def hold_all(side_of: Callable[[Mapping[str, str]], Side], clusters: Clusters) -> list[str]:
+    """Run the conversations with each cluster on a side with its settings; return all lines."""
+    return [line for held, settings in clusters for line in hold(side_of(settings), held)]
+
+
 def ask_kafka(
     version: str, conversations: Conversations, settings: Mapping[str, str] = SETTINGS
 ) -> list[str]:
@@ -32,3 +40,8 @@ def ask_kafka(
         cluster = cluster_of(version, Path(scratch), settings)
         with running(cluster):
             return hold(RealSide(cluster), conversations)
+
+
+def ask_all(version: str, clusters: Clusters) -> list[str]:
+    """Start one cluster of a version after the other; return their answers."""
+    return [line for held, settings in clusters for line in ask_kafka(version, held, settings)]

@@ -42,8 +42,9 @@ def producing(talk: Talk) -> None:
 def idempotence(talk: Talk) -> None:
     tp = talk.create("idempotent")
     init = m.InitProducerIdRequest(None, 60_000)
+    talk.ask("a producer id of a broker without a block of them", init)
     while talk.side.ask(1, init).error is Errors.COORDINATOR_LOAD_IN_PROGRESS:
-        talk.side.settle(0.2)  # the broker waits for its first block of ids
+        talk.side.settle(0.2)
     first = talk.ask("a producer id", init)
     second = talk.ask("another producer id", init)
     pid, other = first.producer_id, second.producer_id
@@ -197,6 +198,47 @@ def fetch_sessions(talk: Talk) -> None:
     fetch("open with an unknown session", "unknown", 0, (tp, 3))
     fetch("open without a partition", "none", 0)
     fetch("no session, epoch 5", "none", 5, (tp, 3))
+
+
+def fetch_sessions_by_name(talk: Talk) -> None:
+    """Fetch 12 names topics, Fetch 13 has their ids: a session keeps to what opened it."""
+    name = "spoken-of"
+    tp = talk.create(name, (1, 2, 3), (1, 2, 3))
+    second = TopicPartition(name, 1)
+    talk.side.ask(1, produce(tp, batch(1, 2)))
+    sessions: dict[str, int] = {"none": 0}
+    known = talk.ids[name]
+
+    def fetch(
+        what: str, session: str, epoch: int, at: TopicPartition = tp, topic_id: str = "",
+        forgotten: tuple[TopicPartition, ...] = (),
+    ) -> None:  # fmt: skip
+        wanted = (m.FetchPartition(at, topic_id, 0, -1, -1, -1, 1 << 20),)
+        gone = tuple((topic_id, each) for each in forgotten)
+        request = m.FetchRequest(
+            -1, -1, 0, 1, 1 << 20, 0, wanted, sessions[session], epoch, "", gone
+        )
+        sessions[what] = talk.ask(what, request).session_id
+
+    fetch("open by name", "none", 0)
+    fetch("by id in it", "open by name", 1, topic_id=known)
+    fetch("by id in it with an epoch to come", "open by name", 9, topic_id=known)
+    fetch("by an unknown id in it", "open by name", 1, topic_id=NOBODY)
+    fetch("by name in it", "open by name", 1, second)
+    fetch("an unknown partition in it", "open by name", 2, TopicPartition(name, 9))
+    fetch("an unknown topic in it", "open by name", 3, TopicPartition("nowhere", 0))
+    fetch("a partition leaves", "open by name", 4, forgotten=(second,))
+    fetch("open by id", "none", 0, topic_id=known)
+    fetch("by name in that", "open by id", 1)
+    fetch("an unknown topic in that", "open by id", 1, TopicPartition("nowhere", 0))
+    fetch("by id in that", "open by id", 1, topic_id=known)
+    fetch("open by name instead of that", "open by id", 0)
+    fetch("by id in the new one", "open by name instead of that", 1, topic_id=known)
+    fetch("by name in the new one", "open by name instead of that", 1)
+    fetch("close it by id", "open by name instead of that", -1, topic_id=known)
+    fetch("by name in the closed one", "open by name instead of that", 2)
+    fetch("without a session, by name", "none", -1)
+    fetch("without a session, an unknown topic", "none", -1, TopicPartition("nowhere", 0))
 
 
 def offsets_and_epochs(talk: Talk) -> None:

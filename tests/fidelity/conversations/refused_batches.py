@@ -1,8 +1,10 @@
-"""Batches that a leader refuses for their records' times or their size."""
+"""Batches that a leader refuses for their records' times, their size or their checksum."""
 
 from __future__ import annotations
 
+from kafkasim.model import messages as m
 from kafkasim.model.records import Record, RecordBatch, batch_of
+from kafkasim.model.storage.log.segment import corrupted
 from tests.fidelity.conversations.talk import Talk, batch, produce
 
 LONG_AGO, TO_COME = 1, 1 << 45
@@ -37,3 +39,10 @@ def refused_batches(talk: Talk) -> None:
     larger = batch_of(tuple(Record("key", 10**250, 260, 0) for _ in range(20_000)))
     talk.ask("a batch over both limits", produce(small, larger))
     talk.ask("no records", produce(small, batch_of(())))
+    damaged = corrupted(batch(1))
+    talk.ask("a damaged batch", produce(small, damaged))
+    talk.ask("a damaged batch, acks=1", produce(small, damaged, 1))
+    talk.ask("a damaged batch, acks=0", produce(small, damaged, 0))
+    talk.ask("a damaged batch of a producer", produce(small, corrupted(batch(1, producer_id=7))))
+    both = (m.ProducePartition(small, damaged), m.ProducePartition(early, batch(2)))
+    talk.ask("a damaged batch beside another", m.ProduceRequest(-1, 5000, both))

@@ -35,16 +35,66 @@ def turned_off(talk: Talk) -> None:
     talk.ask("find the coordinator", m.FindCoordinatorRequest(f"g:{NOBODY}:0", SHARE))
     talk.ask("level 2", m.UpdateFeaturesRequest((("share.version", 2),)))
     talk.ask("level 1", m.UpdateFeaturesRequest((("share.version", 1),)))
-    for _ in range(20):
-        answer = talk.side.ask(1, s.ShareGroupDescribeRequest(("g",)))
-        if answer.groups[0].error is not Errors.UNSUPPORTED_VERSION:
-            break
-        talk.side.settle(0.5)
+    _await_feature(talk)
     talk.ask("key without a topic", m.FindCoordinatorRequest("g", SHARE))
     talk.ask("key without a partition", m.FindCoordinatorRequest(f"g:{NOBODY}", SHARE))
     talk.ask("key with a topic's name", m.FindCoordinatorRequest("g:none:0", SHARE))
     talk.ask("key with partition x", m.FindCoordinatorRequest(f"g:{NOBODY}:x", SHARE))
     talk.ask("key of an empty group", m.FindCoordinatorRequest(f":{NOBODY}:0", SHARE))
+
+
+def _await_feature(talk: Talk) -> None:
+    """Wait until every broker has share groups."""
+    for node in (1, 2, 3):
+        for _ in range(20):
+            answer = talk.side.ask(node, s.ShareGroupDescribeRequest(("g",)))
+            if answer.groups[0].error is not Errors.UNSUPPORTED_VERSION:
+                break
+            talk.side.settle(0.5)
+
+
+def crowded(talk: Talk) -> None:
+    """Members and sessions where groups have one member, and brokers one share session."""
+    talk.side.ask(1, m.UpdateFeaturesRequest((("share.version", 1),)))
+    _await_feature(talk)
+    tp = talk.create("narrows", (1, 2, 3))
+    node = talk.coordinator("pilots")
+
+    def beat(member: str, epoch: int = 0) -> s.ShareGroupHeartbeatRequest:
+        topics = (tp.topic,) if epoch == 0 else None
+        return s.ShareGroupHeartbeatRequest("pilots", member, epoch, None, topics)
+
+    talk.ask("the first member", beat("a"), node)
+    talk.ask("a second one", beat("b"), node)
+    talk.ask("the first one again", beat("a"), node)
+    talk.ask("it leaves", beat("a", -1), node)
+    talk.ask("the second one then", beat("b"), node)
+    ann, bob = ("AAAAAAAAAAAAAAAAAAAAA" + end for end in "Qg")
+
+    def fetch(
+        member: str, epoch: int, group: str = "pilots", *rows: s.AcknowledgementBatch,
+        of: tuple[TopicPartition, ...] = (tp,),
+    ) -> s.ShareFetchRequest:  # fmt: skip
+        asked = tuple(s.SharePartitionRequest(each, talk.ids[each.topic], rows) for each in of)
+        return s.ShareFetchRequest(group, member, epoch, 200, 1, 1 << 20, 500, 500, asked)
+
+    talk.ask("ann opens a session", fetch(ann, 0))
+    talk.ask("bob opens one", fetch(bob, 0))
+    talk.ask("bob opens one of another group", fetch(bob, 0, "crews"))
+    talk.ask("ann opens one of another group", fetch(ann, 0, "crews"))
+    talk.ask("bob opens one without partitions", fetch(bob, 0, of=()))
+    accepted = s.AcknowledgementBatch(0, 0, (1,))
+    talk.ask("bob opens one with acknowledgements", fetch(bob, 0, "pilots", accepted))
+    talk.ask("bob goes on", fetch(bob, 1))
+    talk.ask("bob closes what he has not", fetch(bob, -1, of=()))
+    talk.ask("bob opens one elsewhere", fetch(bob, 0), 2)
+    talk.ask("ann goes on", fetch(ann, 1))
+    talk.ask("ann opens again", fetch(ann, 0))
+    talk.ask("ann closes", fetch(ann, -1, of=()))
+    talk.side.settle(1.0)
+    talk.ask("bob opens one then", fetch(bob, 0))
+    talk.ask("ann goes on then", fetch(ann, 1))
+    talk.ask("ann opens one then", fetch(ann, 0))
 
 
 def refusals(talk: Talk) -> None:
