@@ -22,6 +22,11 @@ class Case:
     holds: bool = True  # with the variant, too; False: that makes untrue what it excuses
     beside: str = ""  # when the topic of a group beside it grows (excuse_beside.py), "" for none
 
+    @property
+    def is_seed_as_found(self) -> bool:
+        """Return whether the scenario is a seed of tests/bugs/seeds with nothing beside it."""
+        return self.seed is None and not self.beside
+
 
 CASES: tuple[Case, ...] = (
     Case(

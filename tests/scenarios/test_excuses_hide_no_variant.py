@@ -3,6 +3,7 @@
 For each excuse of ``scenarios/judging/README.md`` a stored scenario runs twice with one seed. By
 the rules of Kafka the excuse is in force and nothing fails. With the variant the excuse is in force
 too, or the variant makes untrue what it rests on, and the run fails by what the variant adds.
+The run by Kafka's rules of a seed that a search found is also held to what the seed pins.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from kafkasim.scenarios.language import library
 from kafkasim.scenarios.language.spec import parse
 from kafkasim.scenarios.language.tables import Scenario
 from kafkasim.scenarios.running.runner import run
+from tests.bugs.test_regressions import hold
 from tests.scenarios.excuse_beside import with_group_beside
 from tests.scenarios.excuse_cases import CASES, Case
 from tests.scenarios.excuse_ears import EARS, OF_RESULTS, listening
@@ -35,11 +37,15 @@ def _table() -> dict[str, str]:
     return {row[0]: row[-1] for row in rows}
 
 
+def _seed(case: Case) -> Path:
+    return BUGS / "seeds" / f"{case.scenario}.json"
+
+
 def _scenario(case: Case) -> tuple[Scenario, int]:
     if case.seed is not None:
         own = Path(__file__).parent / f"{case.scenario}.toml"
         return library.scenario(str(own) if own.exists() else case.scenario)[0], case.seed
-    path = BUGS / "seeds" / f"{case.scenario}.json"
+    path = _seed(case)
     found = json.loads(path.read_text(encoding="utf-8"))
     scenario = found["scenario"]
     if case.beside:
@@ -60,6 +66,8 @@ def _judged(case: Case, variants: Sequence[str]) -> tuple[Result, bool]:
 def test_a_variant_fails_under_the_excuse(case: Case) -> None:
     plain, spoke = _judged(case, ())
     assert (plain.verdict, spoke) == ("expected" if plain.expected else "pass", True)
+    if case.is_seed_as_found:
+        hold(plain, _seed(case))
     with_it, spoke = _judged(case, [case.variant])
     assert (with_it.verdict, spoke) == ("fail", case.holds)
     assert case.fails in with_it.anomalies
