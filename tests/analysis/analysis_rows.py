@@ -78,7 +78,7 @@ def write_fleet(
     ``spec`` is the scenario of them all. ``stalls`` are what some cases miss, and its excuse.
     """
     stalled = stalls or {}
-    facts_of_all = pa.concat_tables(list(case_tables(cases)))
+    facts_of_all = pa.concat_tables(list(case_tables(cases))).combine_chunks()
     for kind in facts.FACTS:
         mine = facts_of_all.filter(pc.equal(facts_of_all["kind"], kind)).drop(["kind"])
         if mine.num_rows:
