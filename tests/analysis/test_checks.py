@@ -90,6 +90,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from kafkasim.analysis.stored import Stored
+    from kafkasim.analysis.verdict import CheckFinding
 
 pytestmark = pytest.mark.spark
 
@@ -388,12 +389,10 @@ for story, (rows, first, stall, expected) in LEFT_OPEN.items():
 Found = dict[str, dict[str, int]]
 
 
-def findings(stored: Stored) -> Found:
+def findings(found: list[CheckFinding]) -> Found:
     """Return how often each case shows each anomaly."""
-    from kafkasim.analysis.verdict import judge
-
     result: Found = {name: {} for name in CASES}
-    for one in judge(stored).found:
+    for one in found:
         if one.expected:
             continue
         counts = result[one.run]
@@ -416,14 +415,24 @@ def stored(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Sto
     return open_stored(spark, str(target))
 
 
-def test_the_checks_find_what_each_case_breaks_and_nothing_else(stored: Stored) -> None:
+@pytest.fixture(scope="module")
+def judged(stored: Stored) -> list[CheckFinding]:
+    """What all checks find in all cases, judged as one."""
+    from kafkasim.analysis.verdict import judge
+
+    return judge(stored).found
+
+
+def test_the_checks_find_what_each_case_breaks_and_nothing_else(
+    judged: list[CheckFinding],
+) -> None:
     # One test, not one for each case: the cases are judged together, which takes minutes, and
     # tests of several processes would judge them once in each.
-    assert wrong(findings(stored)) == {}
+    assert wrong(findings(judged)) == {}
 
 
 def test_large_fleets_are_judged_slice_by_slice_with_the_same_findings(
-    stored: Stored, monkeypatch: pytest.MonkeyPatch
+    stored: Stored, judged: list[CheckFinding], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A few checks show it: all of them would take minutes once more."""
     from kafkasim.analysis import load
@@ -438,14 +447,14 @@ def test_large_fleets_are_judged_slice_by_slice_with_the_same_findings(
         ]
 
     shared = read_by([CHECKS[name] for name in QUERIES], load.JUDGED_VIEWS)
-    with load.views(stored, shared=shared):
-        whole = rows(stored)
     monkeypatch.setattr(load, "SMALL_ROWS", stored.rows // 2 + 1)
     slices = stored.slices(load.SMALL_ROWS)
     assert len(slices) == 2
     assert sorted(run.name for part in slices for run in part.runs) == sorted(CASES)
     parts = load.in_slices(stored, rows, shared)
     assert all(parts)
+    whole = [(one.check, one.run) for one in judged for _ in range(one.count)]
+    whole = [row for row in whole if row[0] in QUERIES]
     assert sorted([row for part in parts for row in part]) == sorted(whole)
 
 
