@@ -201,6 +201,18 @@ READ_VALUE = [topic(), *keyed(0, "a"), *keyed(1, "a", gone=(1,)), *keyed(2, "b")
 EARLY = cleaned(1, 2, end=3, began=505)
 
 
+def led_again(first: list[Row], between: list[Row]) -> list[Row]:
+    """A group reads a value; a cleaner meets all that a leader has, which has led again.
+
+    ``first`` is what it has at offset 1, ``between`` what another leader had there.
+    """
+    return [
+        topic(), *keyed(0, "a"), *first, led(2, 2, 1),
+        *[("broker-2", fact) for _, fact in between], led(1, 3, 2), *keyed(2, "b", epoch=3),
+        mark(3, epoch=3), positioned(0), polled([0], [100]), cleaned(end=3, began=5),
+    ]  # fmt: skip
+
+
 def later(seconds: float) -> Row:
     """Let time pass."""
     return "", seconds
@@ -236,6 +248,13 @@ DELETION_CASES: dict[str, tuple[Case, dict[str, int]]] = {
     "a deletion was removed too early, and a reader that had lost its position passed it": (
         [*READ_VALUE, EARLY, positioned(-1, "none"), polled([0, 2], [100, 102])],
         {"LATEST": 1, "duplicate": 1, "lost-deletion": 1}),
+    "a value was removed where a leader in between had a deletion": (
+        [*led_again(keyed(1, "b"), keyed(1, "a", gone=(1,), epoch=2)),
+         cleaned(1, 2, end=3, began=505), polled([2], [102])], {}),
+    "a deletion was removed too early where a leader in between had a value": (
+        [*led_again(keyed(1, "a", gone=(1,)), keyed(1, "b", epoch=2)),
+         cleaned(1, 2, end=3, began=505), polled([2], [102])],
+        {"LATEST": 1, "lost-deletion": 1}),
     "a deletion was removed behind its delete horizon": (
         [*READ_VALUE, cleaned(1, 2, end=3, began=1005), polled([2], [102])], {}),
 }  # fmt: skip

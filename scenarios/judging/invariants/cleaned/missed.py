@@ -12,7 +12,9 @@ No fact tells the time of a begin on the simulation's clock. So what was left un
 the cleaning that removed the tombstone began is counted from the swap of its segments. That makes
 the bound later by the duration of this cleaning, and blames none that began at the horizon.
 
-A tombstone that gave way to a later record of its key is not missed, nor is an aborted one.
+A tombstone that gave way to a later record of its key is not missed, nor is an aborted one. Where
+leaders of several epochs appended at one offset, the record that stands counts
+(``transactions/holes.py``): it is not always the one that was appended last.
 """
 
 from __future__ import annotations
@@ -25,6 +27,9 @@ from kafkasim.scenarios.judging.delivery import Anomaly
 from kafkasim.scenarios.judging.source import FactSource, PartitionKey
 from kafkasim.scenarios.judging.transactions.holes import Holes
 
+Place = tuple[int, int]
+"""Offset and leader epoch of a record"""
+
 
 class _Topic:
     """What leaders have appended to one compacted partition, and what cleaners did with it."""
@@ -32,29 +37,29 @@ class _Topic:
     __slots__ = ("by_key", "keys", "met", "removed", "tombstones")
 
     def __init__(self) -> None:
-        self.keys: dict[int, str] = {}  # by offset
-        self.by_key: dict[str, list[int]] = {}  # offsets, ascending
-        self.tombstones: dict[int, int] = {}  # by offset: the row that appended it
+        self.keys: dict[Place, str] = {}
+        self.by_key: dict[str, list[Place]] = {}  # ascending
+        self.tombstones: dict[Place, int] = {}  # the row that appended it
         self.met: list[tuple[int, int, int, int]] = []
         """Of each cleaning: base, next offset, row, and the horizon that it sets, in ms"""
-        self.removed: dict[int, int] = {}
-        """Last tombstones of their keys, by offset: until when they should have stayed, in µs"""
+        self.removed: dict[Place, int] = {}
+        """Last tombstones of their keys: until when they should have stayed, in µs"""
 
-    def append(self, offset: int, key: str, tombstone: bool, seq: int) -> None:
-        """Put a record at an offset; what stood there before was truncated."""
-        before = self.keys.get(offset)
+    def append(self, place: Place, key: str, tombstone: bool, seq: int) -> None:
+        """Put a record at a place; what the same leader epoch had there before was truncated."""
+        before = self.keys.get(place)
         if before is not None:
-            self.by_key[before].remove(offset)
-        self.keys[offset] = key
-        insort(self.by_key.setdefault(key, []), offset)
-        self.removed.pop(offset, None)
-        self.tombstones.pop(offset, None)
+            self.by_key[before].remove(place)
+        self.keys[place] = key
+        insort(self.by_key.setdefault(key, []), place)
+        self.removed.pop(place, None)
+        self.tombstones.pop(place, None)
         if tombstone:
-            self.tombstones[offset] = seq
+            self.tombstones[place] = seq
 
-    def horizon_ms(self, offset: int) -> int:
-        """Return the earliest delete horizon of the tombstone at an offset, which was met."""
-        since = self.tombstones[offset]
+    def horizon_ms(self, place: Place) -> int:
+        """Return the earliest delete horizon of the tombstone at a place, which was met."""
+        since, offset = self.tombstones[place], place[0]
         return min([ms for base, end, seq, ms in self.met if base <= offset < end and seq > since])
 
 
@@ -82,7 +87,8 @@ class MissedDeletions:
             self._trace.subscribe(facts.Polled, self._on_polled)
         topic = self._topics.setdefault(key, _Topic())
         for offset, name in enumerate(fact.keys, fact.base_offset):
-            topic.append(offset, name, offset in fact.tombstones, seq)
+            place = (offset, fact.leader_epoch)
+            topic.append(place, name, offset in fact.tombstones, seq)
 
     def _on_cleaned(self, seq: int, t_us: int, _node: str, fact: facts.Cleaned) -> None:
         key = (fact.topic_id, fact.partition)
@@ -92,16 +98,19 @@ class MissedDeletions:
         horizon_ms = fact.began_ms + fact.delete_retention_ms
         topic.met.append((fact.base_offset, fact.next_offset, seq, horizon_ms))
         for offset in fact.removed_offsets():
-            if offset in topic.tombstones and offset not in topic.removed:
-                same = topic.by_key[topic.keys[offset]]
-                behind = same[bisect_right(same, offset) :]
+            place = (offset, self._holes.epoch(key, offset))
+            if place in topic.tombstones and place not in topic.removed:
+                same = topic.by_key[topic.keys[place]]
+                behind = same[bisect_right(same, place) :]
                 if self._holes.is_aborted(key, offset) or any(
-                    later < fact.mapped_offset and not self._holes.is_aborted(key, later)
-                    for later in behind
+                    offset < later < fact.mapped_offset
+                    and self._holes.epoch(key, later) == epoch
+                    and not self._holes.is_aborted(key, later)
+                    for later, epoch in behind
                 ):
                     continue
-                early_ms = topic.horizon_ms(offset) - fact.began_ms
-                topic.removed[offset] = t_us + 1000 * early_ms
+                early_ms = topic.horizon_ms(place) - fact.began_ms
+                topic.removed[place] = t_us + 1000 * early_ms
 
     def _on_positioned(self, _seq: int, _t: int, _node: str, fact: facts.Positioned) -> None:
         reader = (fact.group, fact.member_id, (fact.topic_id, fact.partition))
@@ -115,20 +124,22 @@ class MissedDeletions:
         topic = self._topics.get(key)
         if topic is None or not fact.offsets:
             return
-        reader, place = (fact.group, fact.member_id, key), (fact.group, key)
+        reader, group = (fact.group, fact.member_id, key), (fact.group, key)
         expected = self._next.get(reader, fact.offsets[0])
-        values = self._values.setdefault(place, {})
+        values = self._values.setdefault(group, {})
         for offset in fact.offsets:
             for passed in range(expected, offset):
-                if passed in topic.removed and topic.keys[passed] in values:
+                place = (passed, self._holes.epoch(key, passed))
+                if place in topic.removed and topic.keys[place] in values:
                     self._note("missed-deletion", t_us)
-                    if t_us < topic.removed[passed]:
-                        missed = (passed, seq, topic.keys[passed])
-                        self._lost.setdefault(place, []).append(missed)
-            if offset in topic.tombstones:
-                values.pop(topic.keys[offset], None)
-            elif offset in topic.keys:
-                values[topic.keys[offset]] = None
+                    if t_us < topic.removed[place]:
+                        missed = (passed, seq, topic.keys[place])
+                        self._lost.setdefault(group, []).append(missed)
+            place = (offset, self._holes.epoch(key, offset))
+            if place in topic.tombstones:
+                values.pop(topic.keys[place], None)
+            elif place in topic.keys:
+                values[topic.keys[place]] = None
             expected = offset + 1
         self._next[reader] = expected
 
