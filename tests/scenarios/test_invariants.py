@@ -8,7 +8,6 @@ import pytest
 
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.harm.judges import HARM
-from kafkasim.scenarios.judging.invariants.final import disagreements
 from kafkasim.scenarios.judging.invariants.online import INVARIANTS, Invariants
 from tests.scenarios.fact_makers import (
     FakeLog,
@@ -90,13 +89,3 @@ def test_a_deposed_coordinator_may_answer_stale() -> None:
         ("broker-1", fetched(4, epoch=0)),
     ]
     assert judge(rows) == []
-
-
-def test_the_slow_twin_of_match_compares_whole_logs() -> None:
-    mine = FakeLog([batch(0, [10]), batch(1, [11])])
-    same = FakeLog([batch(0, [10]), batch(1, [11])])
-    other = FakeLog([batch(0, [10]), batch(1, [99])])
-    assert disagreements([("broker-1", mine), ("broker-2", same)]) == []
-    assert disagreements([("broker-1", mine), ("broker-2", other)]) == [
-        "broker-1 and broker-2 differ at offset 1"
-    ]

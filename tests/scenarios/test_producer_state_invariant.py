@@ -20,6 +20,7 @@ from kafkasim.scenarios.judging.invariants.final import (
 from kafkasim.scenarios.judging.invariants.online import Invariants
 from kafkasim.scenarios.judging.invariants.traced import TracedCluster, TracedPartition
 from kafkasim.sim.world import EPOCH_US
+from tests.model.cleaner_support import append, batches, clean, commit, compacted, keyed, marker
 from tests.model.storage_support import batch, make_log
 from tests.model.test_storage_transactions import end, send
 from tests.scenarios.fact_makers import FakeLog, FakeTrace, P, T, appended, final
@@ -119,6 +120,55 @@ def test_a_snapshot_knows_the_epoch_of_a_batch_that_the_cleaner_has_removed(
     assert found(cleaned, state=state) == ["PIDSTATE"]
     state.originals[2, 0] = (*place, told)
     assert found(cleaned, state=state) == broken
+
+
+@pytest.fixture
+def reloaded() -> UnifiedLog:
+    """A transaction's first record was removed; a truncation has then cut its marker off."""
+    made, sent = make_log(settings=compacted()), {"producer_id": 7, "producer_epoch": 0}
+    commit(made, keyed(("a", 0), base_sequence=0, transactional=True, **sent))
+    append(made, ("b", 1))
+    commit(made, keyed(("c", 2), base_sequence=1, transactional=True, **sent))
+    append(made, ("a", 3))
+    marker(made, 7, committed=True)
+    append(made, ("d", 4))
+    append(made, ("e", 5))
+    clean(made)
+    assert [base for base, *_ in batches(made)] == [1, 2, 3, 4, 5, 6]
+    assert found(made, state=REMOVED) == []
+    made.truncate_to(4)
+    assert (made.producers.entries[7].txn_first_offset, made.last_stable_offset) == (0, 0)
+    return made
+
+
+REMOVED = TracedPartition(("t", 0), removed={0: (1, 0)}, originals={(1, 0): (0, 1, 0, (7, 0, 0))})
+
+
+@pytest.mark.parametrize(
+    ("base", "told", "broken"),
+    [
+        (0, (7, 0, 0), []),
+        (0, (7, 1, 0), ["PIDSTATE"]),  # the batch had another epoch
+        (0, (8, 0, 0), ["PIDSTATE"]),  # it was another producer's
+        (-1, (7, 0, 0), ["PIDSTATE"]),  # the transaction did not begin with it
+    ],
+)
+def test_a_snapshot_knows_where_a_transaction_began_that_the_cleaner_has_removed(
+    reloaded: UnifiedLog, base: int, told: tuple[int, int, int], broken: list[str]
+) -> None:
+    originals = {(1, 0): (base, 1, 0, told)}
+    assert found(reloaded, state=replace(REMOVED, originals=originals)) == broken
+    assert found(reloaded) == ["PIDSTATE"]  # no cleaner has removed anything
+
+
+def test_a_marker_ends_a_transaction_of_which_the_cleaner_has_removed_the_first_batch(
+    reloaded: UnifiedLog,
+) -> None:
+    entry = reloaded.producers.entries[7]
+    marker(reloaded, 7, committed=True)
+    assert found(reloaded, state=REMOVED) == []
+    entry.txn_first_offset = 0
+    assert found(reloaded, state=REMOVED) == ["PIDSTATE"]
 
 
 def test_a_transaction_that_began_below_the_log_start_holds_the_last_stable_offset() -> None:

@@ -1,13 +1,11 @@
 """LOGORDER, EPOCHCACHE, PIDSTATE, ORDER: what must hold within one log.
 
-They are judged on whole logs at the end of a run. :func:`disagreements` is a slow twin of MATCH
-for tests: it compares whole logs pair by pair.
+They are judged on whole logs at the end of a run.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
 from typing import Any
 
 from kafkasim.model import facts
@@ -277,14 +275,17 @@ def check_producer_state(
     the log then; its last stable offset is behind that transaction.
     """
     replayed, lowest, highest = _replay(log)
+    partition = cluster.partitions[key]
     entries, start = log.producers.entries, log.log_start_offset
     whole = not any(0 <= entry.txn_first_offset < start for entry in entries.values())
     for producer, state in replayed.items():
         entry = entries.get(producer)
-        held, given = _held(entry), _given(log, state, entry)
-        if held == given or held == _read_now(log, producer):
+        held, given = _held(entry), _given(partition, log, state, entry)
+        if start <= given[2] != state.open:
+            lowest, highest = min(lowest, given[2]), min(highest, given[2])
+        if held == given or held == _read_now(partition, log, producer):
             continue
-        if held is not None and _raised_epoch(cluster.partitions[key], log, entry, state):
+        if held is not None and _raised_epoch(partition, log, entry, state):
             continue
         if _may_forget(log, latest_ms, held, state, forgotten):
             whole = whole and state.open < 0  # the last stable offset passes what was forgotten
@@ -322,19 +323,44 @@ def _began_at(
     return producer is not None and producer.marked
 
 
-def _given(log: Any, state: _Replay, entry: Any) -> tuple[int, ...]:
+def _given(partition: TracedPartition, log: Any, state: _Replay, entry: Any) -> tuple[int, ...]:
     """Return what a log must hold of a producer; what is not in the log any more is as it holds it.
 
     That is the last sequence if a snapshot of producers was written before the cleaner removed its
-    batch, because there was a later one, which has been truncated since.
+    batch, because there was a later one, which has been truncated since; and where the open
+    transaction began (:func:`_began_in_gap`).
     """
     sequence, opened = state.sequence, state.open
     held = _held(entry)
     if held is not None:
         gone = sequence is None or (held[0] == state.epoch and _is_cleaned(log, entry, state))
         sequence = held[1] if gone else sequence
-        opened = held[2] if 0 <= held[2] < log.log_start_offset else opened
+        if 0 <= held[2] < log.log_start_offset or _began_in_gap(partition, log, entry, state):
+            opened = held[2]
     return (state.epoch, -1 if sequence is None else sequence, opened)
+
+
+def _began_in_gap(partition: TracedPartition, log: Any, entry: Any, state: _Replay) -> bool:
+    """Return whether the batch with which a producer's open transaction began has been removed.
+
+    A cleaner removes nothing behind the last stable offset (LogCleanerManager.cleanableOffsets), so
+    the transaction had ended then. Its marker is gone: a truncation has cut it off, or a cleaner
+    has removed it. The producers were loaded from a snapshot that was written before that marker
+    (ProducerStateManager.truncateAndReload), and the batches that are left add to the transaction
+    (ProducerAppendInfo.appendDataBatch). A marker without its record ends none.
+    """
+    first = entry.txn_first_offset
+    batch = partition.originals.get(partition.removed.get(first, (-1, -1)))
+    if batch is None or first >= (state.open if state.open >= 0 else log.log_end_offset):
+        return False
+    producer = entry.producer_id
+    if (batch[0], *batch[3][:2]) != (first, producer, entry.epoch):
+        return False
+    return entry.epoch == state.epoch and not any(
+        one.base_offset <= first <= one.last_offset
+        or (one.producer_id == producer and one.control and one.records and first < one.base_offset)
+        for one in log.batches_from(log.log_start_offset)
+    )
 
 
 def _is_cleaned(log: Any, entry: Any, state: _Replay) -> bool:
@@ -362,13 +388,17 @@ def _raised_epoch(partition: TracedPartition, log: Any, entry: Any, state: _Repl
     return batch is not None and (batch[1] - 1, batch[3][:3]) == (last, told)
 
 
-def _read_now(log: Any, producer: int) -> tuple[int, ...] | None:
+def _read_now(partition: TracedPartition, log: Any, producer: int) -> tuple[int, ...] | None:
     """Return what a replica has of a producer that got the log after it was cleaned.
 
     A marker without its record tells nothing (ProducerAppendInfo.append), not even the epoch.
     """
     state = _replay(log, emptied=False)[0].get(producer)
-    return None if state is None else _given(log, state, log.producers.entries.get(producer))
+    return (
+        None
+        if state is None
+        else _given(partition, log, state, log.producers.entries.get(producer))
+    )
 
 
 def _held(entry: Any) -> tuple[int, ...] | None:
@@ -400,26 +430,3 @@ def _may_forget(
     elif held is not None:
         return False
     return latest_ms - heard_ms >= int(log.producers.expiration_ms)
-
-
-def disagreements(logs: Sequence[tuple[str, Any]]) -> list[str]:
-    """Return where two logs disagree below their lower high watermark, or at one (offset, epoch).
-
-    The slow twin of MATCH: quadratic in replicas, linear in batches, reading the logs themselves.
-    """
-    found = []
-    for index, (left, one) in enumerate(logs):
-        for right, other in logs[index + 1 :]:
-            start = max(one.log_start_offset, other.log_start_offset)
-            below = min(one.high_watermark, other.high_watermark)
-            mine = {b.base_offset: b for b in one.batches_from(start)}
-            for batch in other.batches_from(start):
-                same = mine.get(batch.base_offset)
-                if same is None:
-                    if batch.base_offset < below:
-                        found.append(f"{left} lacks offset {batch.base_offset} of {right}")
-                elif same is not batch and same != batch:
-                    agreed = same.leader_epoch == batch.leader_epoch
-                    if agreed or batch.base_offset < below:
-                        found.append(f"{left} and {right} differ at offset {batch.base_offset}")
-    return found
