@@ -103,6 +103,19 @@ def test_a_reader_that_has_not_come_so_far_must_read_on() -> None:
     assert excuse(held(HUNG, 2), LAG, (STATE, loss())) == ""
 
 
+CLEANED: Rows = [*HUNG[:-1], *final((0, (100,), -1), (3, (103,), 7))]
+"""A cleaner has removed what stood at offsets 1 and 2."""
+
+
+def test_a_reader_waits_in_front_of_a_gap_below_the_last_stable_offset() -> None:
+    behind = [*HUNG[:-1], *final((0, (100,), -1), (2, (102,), -1), (3, (103,), 7))]
+    for line, first in ((LAG, []), (SHARES, COMMITTED_ONLY)):
+        rows = held([*first, *CLEANED], 3)
+        assert excuse(rows, line, (STATE, loss())) == STANDING
+        assert excuse(rows, line) == ""
+        assert excuse(held([*first, *behind], 3), line, (STATE, loss())) == ""  # 2 is left
+
+
 def level(value: str, group: str = "g", config: str = "share.isolation.level") -> Rows:
     return [("controller-1", facts.ConfigChanged(9, f"group:{group}", config, value))]
 

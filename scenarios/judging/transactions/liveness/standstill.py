@@ -115,7 +115,7 @@ class Standstill:
         if all(group not in groups for groups in self._readers.values()):
             return ""
         leader = self._leaders.get(key)
-        if leader is not None and position >= leader.last_stable_offset:
+        if leader is not None and _is_done(leader, position):
             return self._held_back(key)
         return self._of_group(group)
 
@@ -128,7 +128,7 @@ class Standstill:
         leader = self._leaders.get(key)
         if group not in self._share_readers or leader is None:
             return ""
-        return self._held_back(key) if position >= leader.last_stable_offset else ""
+        return self._held_back(key) if _is_done(leader, position) else ""
 
     def _of_group(self, group: str) -> str:
         """Return the excuse of a group whose offsets are unstable."""
@@ -190,3 +190,16 @@ class Standstill:
             self._share_readers.pop(group, None)
             if fact.value == "read_committed":
                 self._share_readers[group] = None
+
+
+def _is_done(leader: facts.FinalReplica, position: int) -> bool:
+    """Return whether a reader of committed records gets nothing more from a position on.
+
+    It stays in front of a gap that a cleaner has left below the last stable offset: the next batch
+    begins there, and a fetch ends there (LogSegment.read), so no batch takes it across.
+    """
+    stable = leader.last_stable_offset
+    return position >= stable or all(
+        end <= position or stable <= base
+        for base, end in zip(leader.base_offsets, leader.next_offsets, strict=True)
+    )
