@@ -275,8 +275,7 @@ def check_producer_state(
     the log then; its last stable offset is behind that transaction.
     """
     replayed, lowest, highest = _replay(log)
-    partition = cluster.partitions[key]
-    entries, start = log.producers.entries, log.log_start_offset
+    partition, entries, start = cluster.partitions[key], log.producers.entries, log.log_start_offset
     whole = not any(0 <= entry.txn_first_offset < start for entry in entries.values())
     for producer, state in replayed.items():
         entry = entries.get(producer)
