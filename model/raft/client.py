@@ -188,6 +188,8 @@ class RaftClient:
 
         A controller that led resigns even if it is no voter any more: it tells the voters, and
         raises the epoch before it fetches, or they would name it as the leader that it is not.
+        One that voted for itself in the epoch and is no voter any more does not start
+        (CandidateState's constructor).
 
         Raises:
             DiskError: the newest snapshot cannot be read.
@@ -206,9 +208,11 @@ class RaftClient:
             self.become_leader((), now)
         elif role is RoleName.RESIGNED and not self._observer:
             self._resign((), now)
+        elif role is RoleName.CANDIDATE and not voter:
+            self.quorum.halt(f"{context.node_id} must be in the set of voters to be a candidate")
         elif state.leader in self._peers and (role is RoleName.FOLLOWER or not voter):
             self._follow(state, now)
-        elif role is RoleName.CANDIDATE and voter:
+        elif role is RoleName.CANDIDATE:
             self._campaign(Candidate(state.epoch, context.node_id, 1), now)
         elif voter and not self.voter_sets.others:
             self.become_candidate(1, now)

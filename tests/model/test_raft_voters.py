@@ -10,6 +10,7 @@ from kafkasim.model.messages import (
     RemoveRaftVoterRequest,
     UpdateRaftVoterRequest,
 )
+from kafkasim.model.raft.quorum.election_state import NONE
 from kafkasim.model.raft.rules import RaftRules
 from tests.model.raft_cluster import World
 
@@ -145,6 +146,25 @@ def test_a_removed_leader_that_restarts_resigns_from_its_epoch():
     assert world.leader() in [i for i in (1, 2, 3) if i != leader]
     assert {node.raft.leader_id for node in world.nodes.values()} == {world.leader()}
     assert world.nodes[leader].raft.epoch > epoch
+
+
+def test_a_removed_voter_that_voted_for_itself_in_the_epoch_does_not_start():
+    """CandidateState's constructor throws; with a leader of that epoch: since a follower's
+    election state keeps the vote (4.0)."""
+    world = cluster()
+    leader = world.leader()
+    removed = next(i for i in (1, 2, 3) if i != leader)
+    quorum = world.nodes[removed].raft.quorum
+    quorum.role.voted = NONE  # as if it had voted for itself before it followed
+    quorum.record_vote(removed)
+    asked = RemoveRaftVoterRequest(removed, f"disk-{removed}")
+    assert Answers(world).ask(leader, asked, 0) is None
+    world.run(2 * SECOND)
+    assert world.halts == []
+    assert not world.nodes[removed].raft.voter_sets.is_voter
+    world.crash(removed)
+    world.start(removed)
+    assert world.halts == [f"raft: {removed} must be in the set of voters to be a candidate"]
 
 
 def test_an_observer_whose_log_diverges_has_not_caught_up():

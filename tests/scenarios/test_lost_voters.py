@@ -8,6 +8,7 @@ from kafkasim.model import facts
 from kafkasim.scenarios.judging.progress import Progress
 from kafkasim.scenarios.judging.transactions.liveness.controllers.lost_voters import (
     LOST,
+    UNSTARTABLE,
     LostVoters,
 )
 from kafkasim.scenarios.judging.transactions.liveness.controllers.registrations import (
@@ -238,3 +239,34 @@ def test_the_last_leader_ends_whenever_it_starts_with_its_new_disk() -> None:
 )  # fmt: skip
 def test_no_other_controller_has_a_reason_to_be_down(rows: list[Row]) -> None:
     assert _excuse(rows, "controller-4 is down") == ""
+
+
+STOOD: list[Row] = [
+    ("controller-2", facts.RaftRole("candidate", 3, -1)),
+    ("controller-2", facts.RaftRole("follower", 3, 3001)),
+    _in_log_of("controller-2", _voters(9, v3001="C", v3004="D")),
+]
+"""A voter that lost the election of the epoch, and was removed by the leader that won it"""
+
+HALTED: Row = ("controller-2", facts.HostStopped("halt"))
+DOWN = "controller-2 is down"
+
+
+def test_a_removed_voter_whose_vote_makes_it_a_candidate_does_not_start() -> None:
+    assert _excuse([*STOOD, HALTED], DOWN) == UNSTARTABLE
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [*STOOD, ("controller-2", facts.HostStopped("crash"))],
+        [*STOOD[:2], HALTED],  # still a voter
+        [*STOOD, HALTED, ("controller-2", facts.HostStarted(2))],
+        [STOOD[0], ("controller-2", facts.RaftRole("unattached", 4, -1)), STOOD[2], HALTED],
+        [*STOOD, ("controller-2", facts.DiskReplaced(("E",))), HALTED],
+        [*STOOD[1:], HALTED],  # never a candidate
+    ],
+    ids=["crash", "voter", "started", "later-epoch", "empty-disk", "follower"],
+)
+def test_a_controller_that_is_no_candidate_must_run(rows: list[Row]) -> None:
+    assert _excuse(rows, DOWN) == ""

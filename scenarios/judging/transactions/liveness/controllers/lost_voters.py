@@ -24,6 +24,9 @@ majority has that set, it comes back as an observer and stands for no election
 other one needs that vote, by the set that it has, and both wait for ever. Raft lets such a server
 stand until the change is committed; Kafka does not.
 
+A voter that voted for itself in the epoch of the leader that has removed it does not start again
+(CandidateState's constructor); neither does a broker in one process with it.
+
 A group waits as well if its partition of ``__consumer_offsets`` has no leader, or an ISR that is
 below min.insync.replicas: the coordinator cannot write (Partition.appendRecordsToLeader), and
 answers a rebalance with COORDINATOR_NOT_AVAILABLE. What a consumer holds it reads on
@@ -47,6 +50,7 @@ from kafkasim.scenarios.judging.transactions.liveness.controllers.registrations 
 from kafkasim.scenarios.judging.transactions.liveness.holders import Holders
 
 LOST = "lost-voters"
+UNSTARTABLE = "removed-candidate"
 
 _DECIDED = re.compile(
     r"\S+: ISR \[.*\] of \[.*\]$|\S+ has no leader$|\S+: broker \d+ does not lead epoch \d+ yet$"
@@ -86,6 +90,8 @@ class LostVoters:
         self._elected = (-1, -1)  # the last epoch that a controller has told, and its leader
         self._halted: dict[int, None] = {}  # controllers that ended themselves
         self._leading: dict[str, None] = {}  # hosts that may lead an epoch
+        self._stood: dict[str, None] = {}  # hosts that were candidates in the last epoch they told
+        self._epochs: dict[str, int] = {}  # host -> that epoch
         self._elections = 0
         self._told: dict[tuple[int, tuple[Voter, ...]], int] = {}  # a set -> elections before it
         trace.subscribe(facts.VotersChanged, self._on_voters)
@@ -97,8 +103,23 @@ class LostVoters:
 
     def excuse(self, line: str) -> str:
         """Return why Kafka would miss for ever what a line of a stalled run tells of, or ""."""
-        if self._since == -1:
-            return ""
+        down = _DOWN.match(line)
+        away = (
+            [down[1]] if down else [f"broker-{each}" for each in self._registrations.absent(line)]
+        )
+        if away and all(map(self._cannot_stand, away)):
+            return UNSTARTABLE
+        return "" if self._since == -1 else self._why_without_quorum(line)
+
+    def _cannot_stand(self, host: str) -> bool:
+        """Return whether a controller ended itself that is a candidate by its vote, and no voter
+        by the last set of its log."""
+        node_id, offset = self._ids.get(host, -1), self._held.get(host, -1)
+        voters = [voter for voter, _ in self._sets.get(offset, ((node_id, ""),))]
+        return host in self._stood and node_id in self._halted and node_id not in voters
+
+    def _why_without_quorum(self, line: str) -> str:
+        """Return why a line waits for a quorum that has lost its voters, or ""."""
         down = self._registrations.down(line)
         if down is None:
             group = _GROUP.match(line)
@@ -176,11 +197,17 @@ class LostVoters:
     def _on_disk(self, _seq: int, t: int, node: str, fact: facts.DiskReplaced) -> None:
         """The replica that the controller was until now is gone, a voter or not yet one."""
         self._held.pop(node, None)
+        self._stood.pop(node, None)
         self._lost.update({(self._ids.get(node, -1), gone): None for gone in fact.directory_ids})
         self._count(t)
 
     def _on_role(self, _seq: int, t: int, node: str, fact: facts.RaftRole) -> None:
         self._elected = max(self._elected, (fact.epoch, fact.leader))
+        if fact.role == "candidate":
+            self._stood[node] = None
+        elif fact.epoch > self._epochs.get(node, -1):
+            self._stood.pop(node, None)
+        self._epochs[node] = fact.epoch
         if fact.role == "leader":
             self._leading[node] = None
             self._elections += 1
