@@ -88,21 +88,21 @@ def reading_us(scenario: Scenario, unread: Mapping[str, int]) -> int:
     its partitions. Each poll of that member takes the processing of its records, and what its
     requests take; a Fetch that the broker parks, because the partitions it is for have nothing,
     holds up the others of that broker for fetch.max.wait.ms. A poll returns max.poll.records, or
-    less if a Fetch brings less: one batch at least, otherwise what max.partition.fetch.bytes and
-    fetch.max.bytes hold. The records are counted as if they were the largest, and each of them a
-    batch. With a consumer_byte_rate all groups wait for it together, as one user's clients do. A
-    share group gets again what it releases. What processors read they write, so with a
+    less if a Fetch brings less: one batch at least, otherwise what max.partition.fetch.bytes,
+    fetch.max.bytes and a segment hold, since a read ends with its segment (LocalLog.read). The
+    records are counted as if they were the largest, and each of them a batch. With a
+    consumer_byte_rate all groups wait for it together, as one user's clients do. A share group gets
+    again what it releases, a processor what it aborts. What processors read they write, so with a
     producer_byte_rate they wait for that, too.
     """
     broker = BrokerConfig.from_properties(scenario.cluster.config)
     tables = [each for each in scenario.workload if each.kind != "producer"]
     size = max([_largest(each) for each in scenario.workload], default=0)
     batch_bytes = BATCH_OVERHEAD + RECORD_OVERHEAD + size
-    parks = sum([max(each.partitions, len(each.assignment)) for each in scenario.topics]) > 1
-    times = [
-        _reads_us(each, unread.get(each.group, 0), batch_bytes, broker, parks) for each in tables
-    ]
-    reads_us = max(times, default=0) + _throttled_reads_us(scenario, unread, batch_bytes)
+    again = {each.group: unread.get(each.group, 0) * _repeats(each, broker) for each in tables}
+    held = _segment_bytes(scenario, broker) // batch_bytes
+    times = [_reads_us(each, again[each.group], batch_bytes, held, broker) for each in tables]
+    reads_us = max(times, default=0) + _throttled_reads_us(scenario, again, batch_bytes)
     return reads_us + _throttled_writes_us(scenario, unread, batch_bytes)
 
 
@@ -120,27 +120,41 @@ def _reads_us(
     table: ConsumerGroupTable | ProcessorTable | ShareGroupTable,
     unread: int,
     batch_bytes: int,
+    held: int,
     broker: BrokerConfig,
-    parks: bool,
 ) -> int:
     """Return how long one member may take to read ``unread`` records, a batch each.
 
-    The next poll of a share consumer waits until what it has acknowledged is written. The share
-    coordinator gathers writes for share.coordinator.append.linger.ms.
+    A segment that is rolled by its size has at least ``held`` of them. The next poll of a share
+    consumer waits until what it has acknowledged is written. The share coordinator gathers writes
+    for share.coordinator.append.linger.ms.
     """
     most, round_us = 1, ROUND_US
     if table.kind == "share-group":
-        unread *= _deliveries(table, broker)
         round_us += broker.share_coordinator_append_linger_ms * 1000
-    if table.kind == "processor":
-        unread *= _attempts(table.abort_share)
     if table.kind != "consumer-group" or table.protocol == "coordinator":
         config = ConsumerConfig.from_properties(table.config)
         fetched = min(config.max_partition_fetch_bytes, config.fetch_max_bytes) // batch_bytes
-        most = max(1, min(config.max_poll_records, fetched))
-        round_us += config.fetch_max_wait_ms * 1000 if parks else 0
+        most = max(1, min(config.max_poll_records, fetched, held))
+        round_us += config.fetch_max_wait_ms * 1000
     polls = -(-unread // most)
     return polls * round_us + unread * table.processing.high
+
+
+def _segment_bytes(scenario: Scenario, broker: BrokerConfig) -> int:
+    """Return the size of the smallest segments that a topic has, now or by an operation."""
+    configs = [each.config for each in [*scenario.topics, *scenario.operations]]
+    sizes = [int(str(each["segment.bytes"])) for each in configs if "segment.bytes" in each]
+    return min([broker.log_segment_bytes, *sizes])
+
+
+def _repeats(
+    table: ConsumerGroupTable | ProcessorTable | ShareGroupTable, broker: BrokerConfig
+) -> int:
+    """Return how often a group reads a record."""
+    if table.kind == "share-group":
+        return _deliveries(table, broker)
+    return _attempts(table.abort_share) if table.kind == "processor" else 1
 
 
 def _deliveries(table: ShareGroupTable, broker: BrokerConfig) -> int:
@@ -182,10 +196,13 @@ def _throttled_ms(scenario: Scenario) -> int:
     return QUOTA_WINDOW_MS + int(partitions * size / rate * 1000)
 
 
-def _throttled_reads_us(scenario: Scenario, unread: Mapping[str, int], batch_bytes: int) -> int:
-    """Return how long groups that share one quota of consumers wait for it, 0 without quotas."""
+def _throttled_reads_us(scenario: Scenario, reads: Mapping[str, int], batch_bytes: int) -> int:
+    """Return how long groups that share one quota of consumers wait for it, 0 without quotas.
+
+    ``reads`` is how many batches each of them gets, those among them that it gets again.
+    """
     rate = _least_rate(scenario, "consumer_byte_rate")
-    batches = sum([unread[group] for group in sorted(unread)])
+    batches = sum([reads[group] for group in sorted(reads)])
     if not rate or not batches:
         return 0
     return QUOTA_WINDOW_MS * 1000 + int(batches * batch_bytes / rate * 1_000_000)

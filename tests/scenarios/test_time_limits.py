@@ -30,7 +30,7 @@ def _slow_group(group: dict[str, Any], properties: dict[str, Any]) -> dict[str, 
     data: dict[str, Any] = json.loads(SEED.read_text(encoding="utf-8"))["scenario"]
     table = data["workload"][1]
     table.update(group)
-    table["config"].update(properties)
+    table["config"] |= {"fetch.max.wait.ms": 0} | properties
     data["topics"] = [{"name": "orders", "partitions": 1, "replication-factor": 1}]
     return data
 
@@ -70,6 +70,35 @@ def test_what_a_poll_returns_says_how_many_polls_it_takes(
     assert reading_us(scenario, {"group": 12}) == polls * ROUND_US + processing_us
 
 
+@pytest.mark.parametrize("place", ["topic", "broker", "operation"])
+def test_a_poll_gets_no_more_than_a_segment_holds(place: str) -> None:
+    """LocalLog.read ends with the segment of its first batch."""
+    data = _slow_group({}, {})
+    if place == "topic":
+        data["topics"][0].setdefault("config", {})["segment.bytes"] = 900
+    elif place == "broker":
+        data.setdefault("cluster", {}).setdefault("config", {})["log.segment.bytes"] = 900
+    else:
+        change = {"kind": "alter-config", "at": "1s", "topic": data["topics"][0]["name"]}
+        data["operations"] = [change | {"config": {"segment.bytes": 900}}]
+    scenario = parse(data, "a test")
+    assert reading_us(scenario, {"group": 12}) == 4 * ROUND_US + 12 * 100_000
+
+
+def test_what_a_processor_aborts_counts_again_for_the_quota_of_consumers() -> None:
+    data = _slow_group({}, {})
+    processor = {"kind": "processor", "output": "outputs", "abort-share": 0.5}
+    data["workload"].append(processor | {"config": {"max.poll.records": 1}})
+    data["topics"].append({"name": "outputs", "partitions": 1, "replication-factor": 1})
+    free = parse(data, "a test")
+    rate = {"kind": "alter-client-quotas", "at": "1s", "client-id": "<default>"}
+    data["operations"] = [rate | {"config": {"consumer_byte_rate": 1000}}]
+    behind = {"processors": 12}
+    more_us = reading_us(parse(data, "a test"), behind) - reading_us(free, behind)
+    batch = BATCH_OVERHEAD + RECORD_OVERHEAD + 100
+    assert more_us == QUOTA_WINDOW_MS * 1000 + 4 * 12 * batch * 1000
+
+
 @pytest.mark.parametrize(
     ("share", "linger_ms", "deliveries"),
     [(0.0, 5, 1), (0.0, 439, 1), (0.5, 439, 4), (0.1, 5, 3), (0.9, 5, 6), (1.0, 5, 6)],
@@ -79,7 +108,11 @@ def test_a_share_group_waits_for_its_coordinator_and_gets_again_what_it_releases
 ) -> None:
     data = _slow_group({}, {})
     group = {"kind": "share-group", "group": "workers", "count": 1, "processing": ["1ms", "100ms"]}
-    group |= {"acknowledge": "explicit", "release-share": share, "config": {"max.poll.records": 1}}
+    group |= {
+        "acknowledge": "explicit",
+        "release-share": share,
+        "config": {"max.poll.records": 1, "fetch.max.wait.ms": 0},
+    }
     data["workload"].append(group)
     cluster = data.setdefault("cluster", {})
     cluster |= {"kafka-version": "4.1", "features": {"share.version": 1}}
@@ -94,10 +127,12 @@ def test_a_share_group_waits_for_its_coordinator_and_gets_again_what_it_releases
 
 
 def test_a_fetch_that_waits_for_other_partitions_holds_up_each_poll() -> None:
-    data = _slow_group({}, {"max.poll.records": 1, "fetch.max.wait.ms": 700})
-    alone = reading_us(parse(data, "a test"), {"group": 12})
-    data["topics"][0]["partitions"] = 2
-    assert reading_us(parse(data, "a test"), {"group": 12}) == alone + 12 * 700_000
+    alone, held = [
+        parse(_slow_group({}, {"max.poll.records": 1, "fetch.max.wait.ms": wait_ms}), "a test")
+        for wait_ms in (0, 700)
+    ]
+    held_us = reading_us(alone, {"group": 12}) + 12 * 700_000
+    assert reading_us(held, {"group": 12}) == held_us
 
 
 def test_a_group_that_has_read_everything_gets_no_more_time() -> None:
