@@ -244,3 +244,13 @@ def test_before_ibp_2_7_leaders_write_their_isr_themselves() -> None:
     cluster.step(10 * SECOND)  # the notification is gathered for 5 s, looked for every 2.5 s
     assert cluster.controller().context.leaderships[TP].state.isr == (1, 2)
     assert cluster.broker(2).cache.image.topic_by_name("orders").partitions[0].isr == (1, 2)
+
+
+def test_a_broker_knows_the_controller_before_it_has_anything_to_ask_it() -> None:
+    """BrokerToControllerRequestThread.doWork; it looks again once the connection is lost."""
+    cluster = ZkCluster()
+    cluster.step(SECOND)
+    first = cluster.controller().info.id
+    other = next(number for number in (1, 2, 3) if number != first)
+    links = cluster.broker(other)._links
+    assert [link._active for link in links] == [first] * len(links)

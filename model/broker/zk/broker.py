@@ -102,13 +102,14 @@ class ZkBroker(BrokerProcess):
         self.controller = KafkaController(self, info, config, rules.zk, self.zk, self._registered)
         self.admin = ZkAdminManager(self.controller, self.cache.image, config, rng)
         timeout_ms = config.request_timeout_ms
+        self._links: list[ControllerLink] = []
         self.kafka = KafkaBroker(
             self,
             self.incarnation,
             config,
             rules,
             self.cache.image,
-            ControllerLink(self, self.cache, "alter-partition", timeout_ms),
+            self._link("alter-partition", timeout_ms),
             self._controller_access(timeout_ms),
             None,
             self._announce_failure,
@@ -131,8 +132,15 @@ class ZkBroker(BrokerProcess):
         self._has_roles = False  # a LeaderAndIsr has been accepted
         self._shutdown: ZkControlledShutdown | None = None
 
+    def _link(
+        self, purpose: str, timeout_ms: int, retry_timeout_ms: int | None = None
+    ) -> ControllerLink:
+        link = ControllerLink(self, self.cache, purpose, timeout_ms, retry_timeout_ms)
+        self._links.append(link)
+        return link
+
     def _controller_access(self, timeout_ms: int) -> ControllerAccess:
-        link = ControllerLink(self, self.cache, "producer-ids", timeout_ms, RETRY_TIMEOUT_MS)
+        link = self._link("producer-ids", timeout_ms, RETRY_TIMEOUT_MS)
         return ControllerAccess(
             OwnRequests(self.admin), OwnTopicCreation(self.admin), link, self.cache.active
         )
@@ -169,6 +177,8 @@ class ZkBroker(BrokerProcess):
             return
         self._set_state("STARTING")
         self.out.append(Post("zookeeper", self._open_session, None))
+        for link in self._links:
+            link.start(now)
         self.kafka.start_isr_expiration(now)
         self.kafka.statistics.start(now)
         if self.isr_manager is not None:
