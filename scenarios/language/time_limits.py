@@ -143,7 +143,8 @@ def _reads_us(
 
 def _segment_bytes(scenario: Scenario, broker: BrokerConfig) -> int:
     """Return the size of the smallest segments that a topic has, now or by an operation."""
-    configs = [each.config for each in [*scenario.topics, *scenario.operations]]
+    configs = [each.config for each in scenario.topics]
+    configs += [each.config for each in scenario.operations]
     sizes = [int(str(each["segment.bytes"])) for each in configs if "segment.bytes" in each]
     return min([broker.log_segment_bytes, *sizes])
 
