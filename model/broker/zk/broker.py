@@ -101,7 +101,6 @@ class ZkBroker(BrokerProcess):
         info = BrokerInfo(broker_id, name, rack)
         self.controller = KafkaController(self, info, config, rules.zk, self.zk, self._registered)
         self.admin = ZkAdminManager(self.controller, self.cache.image, config, rng)
-        timeout_ms = config.request_timeout_ms
         self._links: list[ControllerLink] = []
         self.kafka = KafkaBroker(
             self,
@@ -109,8 +108,8 @@ class ZkBroker(BrokerProcess):
             config,
             rules,
             self.cache.image,
-            self._link("alter-partition", timeout_ms),
-            self._controller_access(timeout_ms),
+            self._link("alter-partition"),
+            self._controller_access(),
             None,
             self._announce_failure,
             new_coordinator=False,
@@ -132,15 +131,14 @@ class ZkBroker(BrokerProcess):
         self._has_roles = False  # a LeaderAndIsr has been accepted
         self._shutdown: ZkControlledShutdown | None = None
 
-    def _link(
-        self, purpose: str, timeout_ms: int, retry_timeout_ms: int | None = None
-    ) -> ControllerLink:
+    def _link(self, purpose: str, retry_timeout_ms: int | None = None) -> ControllerLink:
+        timeout_ms = self.config.request_timeout_ms
         link = ControllerLink(self, self.cache, purpose, timeout_ms, retry_timeout_ms)
         self._links.append(link)
         return link
 
-    def _controller_access(self, timeout_ms: int) -> ControllerAccess:
-        link = self._link("producer-ids", timeout_ms, RETRY_TIMEOUT_MS)
+    def _controller_access(self) -> ControllerAccess:
+        link = self._link("producer-ids", RETRY_TIMEOUT_MS)
         return ControllerAccess(
             OwnRequests(self.admin), OwnTopicCreation(self.admin), link, self.cache.active
         )
