@@ -10,7 +10,9 @@ whatever it is, unless the role has changed in between (RequestManager.isReady).
 connections, so that a fault can cut one kind alone; when one of them opens, a long attempt to open
 the other begins anew. Left out: what waits for a request of the other kind. Within one role none
 does but ApiVersions, and the new voter that it goes to is told of no leader before. A new role also
-forgets the Fetch in flight, for whose answer an unattached replica waits here.
+forgets the Fetch in flight, whose late answer it ignores, and every backoff
+(KafkaRaftClient.resetConnections, 2.8 to 4.2); here an unattached replica waits for that answer and
+learns from it who leads, for all replicas would fetch at other moments otherwise.
 """
 
 from __future__ import annotations
