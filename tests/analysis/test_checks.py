@@ -76,6 +76,7 @@ from tests.scenarios.transaction_cases import (
     LATE_BATCHES,
     LATE_ENDS,
     LEFT_OPEN,
+    MISSED_MARKERS,
     ORDER_SENT,
     OVERTAKEN,
     RESTING,
@@ -325,7 +326,9 @@ CASES: dict[str, tuple[Case, dict[str, int]]] = {
     },
     **{
         f"transactions: {name}": (passing(rows), expected)
-        for known in (EXPIRED_OFFSETS, LATE_BATCHES, LATE_ENDS, SKIPPED_MARKERS, UNLISTED_IDS)
+        for known in (
+            EXPIRED_OFFSETS, LATE_BATCHES, LATE_ENDS, MISSED_MARKERS, SKIPPED_MARKERS, UNLISTED_IDS,
+        )
         for name, (rows, expected) in known.items()
     },
 }  # fmt: skip

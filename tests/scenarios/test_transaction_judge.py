@@ -20,6 +20,7 @@ from tests.scenarios.transaction_cases import (
     LATE_BATCHES,
     LATE_ENDS,
     LEFT_OPEN,
+    MISSED_MARKERS,
     RESTING,
     SKIPPED_MARKERS,
     STORIES,
@@ -28,7 +29,7 @@ from tests.scenarios.transaction_cases import (
     excused,
 )
 
-KNOWN = EXPIRED_OFFSETS | LATE_BATCHES | LATE_ENDS | SKIPPED_MARKERS | UNLISTED_IDS
+KNOWN = EXPIRED_OFFSETS | LATE_BATCHES | LATE_ENDS | MISSED_MARKERS | SKIPPED_MARKERS | UNLISTED_IDS
 
 OTHERS = ("duplicate", "offset-regression")
 """Anomalies that other judges find."""

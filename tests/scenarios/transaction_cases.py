@@ -594,6 +594,57 @@ LATE_BATCHES: dict[str, tuple[Rows, dict[str, int]]] = {
 """Stories of a record that a leader appends in the transaction after its own, which was aborted."""
 
 
+def keyed(base: int, record_id: int) -> Rows:
+    return [
+        ("broker-1", facts.KeysAppended(T, 0, 0, base, (f"key-{record_id}",), ())),
+        *appended(base, record_id, sequence=base and 1),
+    ]
+
+
+def control(offset: int, commit: bool) -> Rows:
+    batch = facts.Appended(T, 0, 0, offset, offset + 1, 7, 0, -1, ())
+    return [("broker-1", batch), *marker(offset, commit)]
+
+
+def removed(offset: int, began_ms: int) -> Rows:
+    """The cleaner of the leader removes what stands at an offset; the horizon is 1 s behind."""
+    return [("broker-1", facts.Cleaned(T, 0, 0, 4, 0, 4, began_ms, 1000, (offset, offset + 1)))]
+
+
+def copied(base: int, end: int) -> Rows:
+    return [("broker-2", facts.Replicated(T, 0, 0, 0, base, end))]
+
+
+def missed_marker(
+    first: int = 1, *, early: Sequence[tuple[str, Any]] = (), commits: bool = True
+) -> Rows:
+    """Broker-2 copies up to ``first`` before the leader's cleaner removes the aborted record 100
+    and its marker, and then the rest. It leads in the end, and a reader gets the record."""
+    return [
+        *TOPICS, *READER, *begun(), *sent(100), *keyed(0, 100), *ending(False), *decided(False),
+        *ended("aborted"), *control(1, False), *copied(0, first), *begun(1), *sent(101, number=1),
+        *keyed(2, 101), *ending(commits, 1), *decided(commits),
+        *ended("committed" if commits else "aborted", 1), *control(3, commits), *removed(0, 5),
+        *removed(1, 1005), *early, *copied(2, 4), *(() if early else polled(0, 100)),
+        *final((0, (100,), 7), (2, (101,), 7), (3, (), 7)),
+    ]  # fmt: skip
+
+
+MISSED_MARKERS: dict[str, tuple[Rows, dict[str, int]]] = {
+    # story: rows, and what is not explained
+    "missed marker: the next one is of a commit": (missed_marker(), {}),
+    "no missed marker: the replica has copied it": (
+        missed_marker(2), {"aborted-read": 1, "torn-transaction": 1}),
+    "no missed marker: the replica has not copied the record": (
+        missed_marker(0), {"aborted-read": 1, "torn-transaction": 1}),
+    "no missed marker: the next one is of an abort": (
+        missed_marker(commits=False), {"aborted-read": 1}),
+    "no missed marker: the record was read before": (
+        missed_marker(early=polled(0, 100)), {"aborted-read": 1}),
+}  # fmt: skip
+"""Stories of an aborted record that a replica has as committed."""
+
+
 def changed(reason: str, leader: int = 1) -> Rows:
     change = facts.PartitionChanged(3, T, 0, leader, 0, 0, (1,), (1,), reason, False)
     return [("broker-3", change)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kafkasim.analysis.checks.base import offending
+from kafkasim.analysis.checks.cleaned.views import COUNTED
 
 RECORDS = """
     -- The records of compacted topics that were neither truncated nor aborted, each with the next
@@ -48,60 +49,6 @@ _DELETED = """
     FROM Cleaned JOIN LogStart USING (run, topic_id, partition)
     WHERE LogStart.seq < Cleaned.seq AND reason IN ('delete-records', 'retention')
     GROUP BY run, topic_id, partition, Cleaned.seq"""
-
-MISSED = """
-    -- What a replica has not copied, because another one's cleaner had removed it before
-    -- (scenarios/judging/copies/uncopied.py), and the row in which it went on behind that.
-    SELECT run, topic_id, partition, node, offset, max(seq) AS since
-    FROM (SELECT run, topic_id, partition, node, seq, explode(sequence(low, end - 1)) AS offset
-          FROM (SELECT *, lag(end) OVER (
-                    PARTITION BY run, topic_id, partition, node ORDER BY seq) AS low
-                FROM (SELECT run, topic_id, partition, node, seq, next_offset AS end, true AS copied
-                      FROM Replicated
-                      UNION ALL
-                      SELECT run, topic_id, partition, node, seq, next_offset, false FROM Appended
-                      UNION ALL
-                      SELECT run, topic_id, partition, node, seq, offset, false FROM Truncated
-                      UNION ALL
-                      SELECT run, topic_id, partition, node, seq, log_end_offset, false
-                      FROM LogLoaded)
-                LEFT SEMI JOIN (SELECT DISTINCT run, topic_id, partition FROM KeysAppended
-                                LEFT SEMI JOIN Cleaned USING (run, topic_id, partition)
-                                LEFT SEMI JOIN MarkerWritten USING (run, topic_id, partition))
-                    USING (run, topic_id, partition))
-          WHERE copied AND low < end)
-    JOIN cleaned_offsets USING (run, topic_id, partition, offset)
-    WHERE removed_at < seq
-    GROUP BY run, topic_id, partition, node, offset"""
-
-COUNTED = f"""
-    -- The aborted records that count as committed in a replica which has missed their marker: the
-    -- next marker of their producer that it has is that of a commit.
-    WITH missed AS ({MISSED})
-    SELECT run, topic_id, partition, node, key, offset AS later, min(first) AS since
-    FROM (SELECT run, topic_id, partition, leader_epoch, base_offset + place AS offset, key
-          FROM KeysAppended LATERAL VIEW posexplode(keys) AS place, key)
-    LEFT ANTI JOIN outdated USING (run, topic_id, partition, offset, leader_epoch)
-    LEFT SEMI JOIN (SELECT run, topic_id, partition, offset FROM holes WHERE aborted)
-        USING (run, topic_id, partition, offset)
-    JOIN (SELECT run, topic_id, partition, leader_epoch, producer_id,
-                 explode(sequence(base_offset, next_offset - 1)) AS offset
-          FROM Appended LEFT SEMI JOIN missed USING (run, topic_id, partition))
-        USING (run, topic_id, partition, offset, leader_epoch)
-    JOIN (SELECT run, topic_id, partition, node, min(since) AS first FROM missed
-          GROUP BY run, topic_id, partition, node) USING (run, topic_id, partition)
-    LEFT ANTI JOIN missed USING (run, topic_id, partition, node, offset)
-    JOIN (SELECT run, topic_id, partition, node, producer_id, at, committed
-          FROM (SELECT run, topic_id, partition, producer_id, offset, offset AS at, leader_epoch,
-                       committed FROM MarkerWritten)
-          LEFT ANTI JOIN outdated USING (run, topic_id, partition, offset, leader_epoch)
-          JOIN (SELECT DISTINCT run, topic_id, partition, node FROM missed)
-              USING (run, topic_id, partition)
-          LEFT ANTI JOIN missed USING (run, topic_id, partition, node, offset))
-        USING (run, topic_id, partition, node, producer_id)
-    WHERE at > offset
-    GROUP BY run, topic_id, partition, node, key, offset
-    HAVING min_by(committed, at)"""
 
 LATEST = offending(
     # A cleaner removes a record for a later one of its key that is committed and whose key it has

@@ -42,10 +42,70 @@ CLEANED_BATCHES = """
     GROUP BY run, topic_id, partition, base_offset, next_offset
     HAVING count(removed_at) = next_offset - base_offset"""
 
+MISSED = """
+    -- What a replica has not copied, because another one's cleaner had removed it before
+    -- (scenarios/judging/copies/uncopied.py), and the row in which it went on behind that.
+    SELECT run, topic_id, partition, node, offset, max(seq) AS since
+    FROM (SELECT run, topic_id, partition, node, seq, explode(sequence(low, end - 1)) AS offset
+          FROM (SELECT *, lag(end) OVER (
+                    PARTITION BY run, topic_id, partition, node ORDER BY seq) AS low
+                FROM (SELECT run, topic_id, partition, node, seq, next_offset AS end, true AS copied
+                      FROM Replicated
+                      UNION ALL
+                      SELECT run, topic_id, partition, node, seq, next_offset, false FROM Appended
+                      UNION ALL
+                      SELECT run, topic_id, partition, node, seq, offset, false FROM Truncated
+                      UNION ALL
+                      SELECT run, topic_id, partition, node, seq, log_end_offset, false
+                      FROM LogLoaded)
+                LEFT SEMI JOIN (SELECT DISTINCT run, topic_id, partition FROM KeysAppended
+                                LEFT SEMI JOIN Cleaned USING (run, topic_id, partition)
+                                LEFT SEMI JOIN MarkerWritten USING (run, topic_id, partition))
+                    USING (run, topic_id, partition))
+          WHERE copied AND low < end)
+    JOIN cleaned_offsets USING (run, topic_id, partition, offset)
+    WHERE removed_at < seq
+    GROUP BY run, topic_id, partition, node, offset"""
+
+COUNTED = f"""
+    -- The aborted records that count as committed in a replica which has missed their marker: the
+    -- next marker of their producer that it has is that of a commit.
+    WITH missed AS ({MISSED})
+    SELECT run, topic_id, partition, node, key, offset AS later, min(first) AS since
+    FROM (SELECT run, topic_id, partition, leader_epoch, base_offset + place AS offset, key
+          FROM KeysAppended LATERAL VIEW posexplode(keys) AS place, key)
+    LEFT ANTI JOIN outdated USING (run, topic_id, partition, offset, leader_epoch)
+    LEFT SEMI JOIN (SELECT run, topic_id, partition, offset FROM holes WHERE aborted)
+        USING (run, topic_id, partition, offset)
+    JOIN (SELECT run, topic_id, partition, leader_epoch, producer_id,
+                 explode(sequence(base_offset, next_offset - 1)) AS offset
+          FROM Appended LEFT SEMI JOIN missed USING (run, topic_id, partition))
+        USING (run, topic_id, partition, offset, leader_epoch)
+    JOIN (SELECT run, topic_id, partition, node, min(since) AS first FROM missed
+          GROUP BY run, topic_id, partition, node) USING (run, topic_id, partition)
+    LEFT ANTI JOIN missed USING (run, topic_id, partition, node, offset)
+    JOIN (SELECT run, topic_id, partition, node, producer_id, at, committed
+          FROM (SELECT run, topic_id, partition, producer_id, offset, offset AS at, leader_epoch,
+                       committed FROM MarkerWritten)
+          LEFT ANTI JOIN outdated USING (run, topic_id, partition, offset, leader_epoch)
+          JOIN (SELECT DISTINCT run, topic_id, partition, node FROM missed)
+              USING (run, topic_id, partition)
+          LEFT ANTI JOIN missed USING (run, topic_id, partition, node, offset))
+        USING (run, topic_id, partition, node, producer_id)
+    WHERE at > offset
+    GROUP BY run, topic_id, partition, node, key, offset
+    HAVING min_by(committed, at)"""
+
+MISSED_MARKERS = f"""
+    -- The aborted records that any replica has had as committed, and since which row.
+    SELECT run, topic_id, partition, later AS offset, min(since) AS missed
+    FROM ({COUNTED}) GROUP BY run, topic_id, partition, later"""
+
 VIEWS = {
     "cleaned_offsets": CLEANED_OFFSETS,
     "cleaned_records": CLEANED_RECORDS,
     "cleaned_batches": CLEANED_BATCHES,
+    "missed_markers": MISSED_MARKERS,
 }
 
 _NOBODY = "'' AS run, '' AS topic_id, 0L AS partition"
@@ -54,6 +114,7 @@ NOTHING = {
     "cleaned_offsets": f"SELECT {_NOBODY}, 0L AS offset, 0L AS removed_at WHERE false",
     "cleaned_records": f"SELECT {_NOBODY}, 0L AS record_id WHERE false",
     "cleaned_batches": f"SELECT {_NOBODY}, 0L AS base_offset, true AS gone WHERE false",
+    "missed_markers": f"SELECT {_NOBODY}, 0L AS offset, 0L AS missed WHERE false",
 }
 """The same where nothing was cleaned."""
 

@@ -35,7 +35,7 @@ READS = offending(
     f"""
     SELECT run, topic_id, partition, seq, offset, record_id, group, {_MARKED} AS spots,
            IF(outcome = 'aborted' OR commit_asked IS NULL, 'aborted-read', 'precommitted-read')
-               AS name, story, late, joined
+               AS name, story, late, joined, missed
     FROM (SELECT run, topic_id, partition, seq, offset, record_id, group,
                  max_by(begun, appended) AS begun
           FROM polled_records
@@ -46,13 +46,15 @@ READS = offending(
           GROUP BY run, topic_id, partition, seq, offset, record_id, group)
     JOIN transactions USING (run, begun) {DECIDER} LEFT JOIN late_ends USING (run, begun)
     LEFT JOIN late_batches USING (run, begun, topic_id, partition, offset)
+    LEFT JOIN missed_markers USING (run, topic_id, partition, offset)
     WHERE outcome = 'aborted' OR commit_asked IS NULL OR coalesce(decided, 1L << 62) >= seq""",
     "name",
     "'group %s got record %d at offset %d of %s', group, record_id, offset, story",
     place=about(
         "offset",
         spots="spots",
-        excused="IF(late < seq, 'late-end', IF(joined < seq, 'late-batch', ''))",
+        excused="IF(late < seq, 'late-end', IF(joined < seq, 'late-batch',"
+        " IF(missed < seq, 'missed-marker', '')))",
     ),
 )
 
@@ -73,8 +75,9 @@ HANGING = offending(
     ),
 )
 
-_FATES = ("committed", "aborted", "open", "later")
-"""What the final logs say of a record; later: it was committed with a later transaction."""
+_FATES = ("committed", "aborted", "open", "later", "counted")
+"""What the final logs say of a record; later: it was committed with a later transaction; counted:
+the leader has missed the marker that aborted it."""
 
 TORN = offending(
     # Some records or offsets of a transaction are readable and others are not.
@@ -83,14 +86,16 @@ TORN = offending(
     SELECT run, topic_id, partition, seq, story, spots, false AS back,
            coalesce(exists(unlisted, one -> one.low < offset AND offset < one.high), false)
                AND aborts AS unlisted,
-           joined
+           joined, counts
     FROM (SELECT * FROM (
         SELECT run, transactions.begun AS seq, outcome, producer_id, aborted IS NOT NULL AS aborts,
                outcome = 'aborted' AND committed IS NULL AND later IS NOT NULL AS joined,
+               outcome = 'aborted' AND committed IS NULL AND later IS NULL
+                   AND counted IS NOT NULL AS counts,
                IF(outcome = 'aborted' AND (aborted IS NULL OR committed IS NULL),
-                  coalesce(committed, later), aborted) AS first,
+                  coalesce(committed, later, counted), aborted) AS first,
                format_string('%s (%s) is aborted in part', transactions.story, outcome) AS story,
-               concat(transform(filter(array(committed, aborted, open, later),
+               concat(transform(filter(array(committed, aborted, open, later, counted),
                                        one -> one IS NOT NULL), one -> {
         spot("one.topic_id", "one.partition", "one.offset", after="begun")
     }),
@@ -101,21 +106,24 @@ TORN = offending(
             for each in _FATES
         )
     }
-              FROM (SELECT *, IF(joined IS NOT NULL AND fate = 'committed', 'later', fate) AS state
+              FROM (SELECT *, CASE WHEN fate != 'committed' THEN fate
+                                   WHEN joined IS NOT NULL THEN 'later'
+                                   WHEN missed IS NOT NULL THEN 'counted' ELSE fate END AS state
                     FROM (SELECT run, begun, topic_id, partition, offset, state AS fate
                           FROM final_fates)
-                    LEFT JOIN late_batches USING (run, begun, topic_id, partition, offset))
+                    LEFT JOIN late_batches USING (run, begun, topic_id, partition, offset)
+                    LEFT JOIN missed_markers USING (run, topic_id, partition, offset))
               GROUP BY run, begun)
         JOIN transactions USING (run, begun) {DECIDER}
         WHERE (aborted IS NOT NULL AND (outcome = 'committed' OR committed IS NOT NULL))
-           OR (outcome = 'aborted' AND (committed IS NOT NULL OR later IS NOT NULL)))
+           OR (outcome = 'aborted' AND coalesce(committed, later, counted) IS NOT NULL))
     LATERAL VIEW inline(array(first)) AS topic_id, partition, offset)
     LEFT JOIN unlisted_ids USING (run, topic_id, partition, producer_id)
     UNION ALL
     SELECT run, topic_id, partition, begun,
            format_string('%s committed without record %d', story, record_id),
            concat(coalesce(places, {NO_SPOTS}), array({_EPOCH})), coalesce(back, false),
-           false, false
+           false, false, false
     FROM (SELECT run, begun, topic_id, partition, record_id FROM transaction_rows
           WHERE what = 'sent')
     JOIN transactions USING (run, begun)
@@ -136,7 +144,9 @@ TORN = offending(
     UNION ALL
     SELECT run, CAST(NULL AS STRING), CAST(NULL AS BIGINT), begun,
            format_string('%s committed without offset %d', story, wanted),
-           array({spot("home", "home_partition", after="begun")}, {_DECIDED}), false, false, false
+           array({spot("home", "home_partition", after="begun")}, {
+        _DECIDED
+    }), false, false, false, false
     FROM (SELECT run, begun, group, topic, partition, max_by(offset, seq) AS wanted
           FROM transaction_rows WHERE what = 'offset' GROUP BY run, begun, group, topic, partition)
     JOIN transactions USING (run, begun)
@@ -159,7 +169,8 @@ TORN = offending(
         shown=AT_END,
         spots="spots",
         excused=f"IF(late IS NOT NULL AND NOT coalesce(back, false), 'late-end',"
-        f" IF(joined, 'late-batch', IF(unlisted, 'unlisted-id', {GIVEN_BACK})))",
+        f" IF(joined, 'late-batch', IF(counts, 'missed-marker',"
+        f" IF(unlisted, 'unlisted-id', {GIVEN_BACK}))))",
     ),
 )
 

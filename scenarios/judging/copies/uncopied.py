@@ -47,6 +47,10 @@ class Uncopied:
         """Return the offsets below its end that a replica has not copied."""
         return self._missed.get((node, key), ())
 
+    def of(self, key: PartitionKey) -> list[Container[int]]:
+        """Return the offsets that each replica of a partition has not copied, if there are any."""
+        return [missed for (_, at), missed in self._missed.items() if at == key and missed]
+
     def any_below(self, node: str, key: PartitionKey, offset: int) -> bool:
         """Return whether a replica has not copied something below an offset."""
         return any(each < offset for each in self._missed.get((node, key), ()))

@@ -8,10 +8,14 @@ crash both is right, but all its records have the same fate (Jepsen's G1a, G1c).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 
 from kafkasim.model import facts
+from kafkasim.scenarios.judging.copies.missed_markers import (
+    MISSED_MARKER,
+    MissedMarkers,
+)
 from kafkasim.scenarios.judging.delivery import Anomaly
 from kafkasim.scenarios.judging.source import FactSource, Losses, PartitionKey
 from kafkasim.scenarios.judging.transactions.footing import END, Footing, Spot
@@ -49,6 +53,7 @@ class _Read:
     group: str
     transaction: Transaction
     decided: int  # the last row in which the coordinator had decided to commit for this id
+    missed: str  # why a replica may have had it as committed, though it was aborted
 
 
 @dataclass(slots=True)
@@ -80,6 +85,7 @@ class Transactions:
         self._given_back = given_back
         self._late_ends = LateEnds(trace)
         self._late_batches = LateBatches(trace)
+        self._missed_markers = MissedMarkers(trace, holes)
         self._skipped_markers = SkippedMarkers(trace)
         self.left_open = LeftOpen()
         self._unlisted = UnlistedIds(trace, lambda id_: self._footing.of_id(id_, -1).key)
@@ -169,8 +175,9 @@ class Transactions:
             transaction = self._placed.transaction_at(key, offset, record_id)
             if transaction is not None:
                 decided = max(self._loaded, self._decided.get(transaction.transactional_id, -1))
+                missed = self._missed_markers.excuse(key, offset)
                 self._reads.append(
-                    _Read(seq, key, offset, record_id, fact.group, transaction, decided)
+                    _Read(seq, key, offset, record_id, fact.group, transaction, decided, missed)
                 )
 
     def _on_committed(self, _seq: int, _t: int, _node: str, fact: facts.OffsetCommitted) -> None:
@@ -205,7 +212,8 @@ class Transactions:
                 read.seq,
                 self._behind(transaction, [(read.key, read.offset, read.record_id)], read.seq),
                 self._late_ends.excuse(begun, read.seq)
-                or self._late_batches.excuse(begun, read.key, read.offset, read.seq),
+                or self._late_batches.excuse(begun, read.key, read.offset, read.seq)
+                or read.missed,
             )
 
     def _judge_owners(self) -> None:
@@ -253,8 +261,9 @@ class Transactions:
                 transaction = self._placed.transaction_at(key, offset, record_id)
                 if transaction is None:
                     continue
-                if state == COMMITTED and self._late_batches.excuse(transaction.begun, key, offset):
-                    state = LATE_BATCH
+                if state == COMMITTED:
+                    why = self._late_batches.excuse(transaction.begun, key, offset)
+                    state = why or self._missed_markers.excuse(key, offset) or state
                 fate = fates.setdefault(transaction.begun, {})
                 fate[state] = min(
                     fate.get(state, (key, offset, record_id)), (key, offset, record_id)
@@ -319,9 +328,9 @@ class Transactions:
             detail = f"{detail}, {others}"
             why = late or self._unlisted.excuse(transaction.producer_id, key, offset)
             self._note("torn-transaction", key, detail, offset, record_id, spots=spots, why=why)
-        elif transaction.outcome == "aborted" and (COMMITTED in fate or LATE_BATCH in fate):
-            late = late if COMMITTED in fate else LATE_BATCH
-            key, offset, record_id = fate.get(COMMITTED) or fate[LATE_BATCH]
+        elif transaction.outcome == "aborted" and (shown := _shown(fate)):
+            late = late if shown == COMMITTED else shown
+            key, offset, record_id = fate[shown]
             detail = f"{transaction.name} aborted, but record {record_id} at offset {offset} is"
             detail += " committed"
             self._note("torn-transaction", key, detail, offset, record_id, spots=spots, why=late)
@@ -362,6 +371,11 @@ class Transactions:
             (name, key, excuse), _Found(detail, offset, record_id, group, seq)
         )
         found.count += 1
+
+
+def _shown(fate: Container[str]) -> str:
+    """Return how the final logs have a record of an aborted transaction as committed, or ""."""
+    return next((each for each in (COMMITTED, LATE_BATCH, MISSED_MARKER) if each in fate), "")
 
 
 def _same_owner(one: Transaction, other: Transaction) -> bool:
