@@ -7,6 +7,8 @@ import pytest
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.progress import Progress
 from kafkasim.scenarios.judging.transactions.liveness.controllers.below_minimum import BelowMinimum
+from kafkasim.scenarios.judging.transactions.liveness.holders import Holders
+from kafkasim.scenarios.judging.transactions.liveness.positions import Positions
 from tests.scenarios.coordinator_waits import (
     BEGUN,
     CLIENT,
@@ -38,7 +40,8 @@ def _minimum(resource: str, value: str) -> Row:
 
 def _excuse(line: str, gone: list[_Gone], *rows: Row) -> str:
     trace = FakeTrace()
-    judge = BelowMinimum(trace, {"producer-1": "writer"}, gone)
+    ids = {"producer-1": "writer"}
+    judge = BelowMinimum(trace, ids, gone, Holders(trace, ids, Positions(trace)))
     trace.record([*topics(2), BEGUN, *rows])
     return Progress(trace).stall_excuse([line], lambda _: "", judge.excuse)
 
@@ -73,7 +76,8 @@ def test_the_least_that_the_isr_had_to_have_counts(
 
 def test_a_partition_needs_no_more_replicas_than_it_has() -> None:
     trace = FakeTrace()
-    judge = BelowMinimum(trace, {}, [_Gone("late", 2, 3)])
+    holders = Holders(trace, {}, Positions(trace))
+    judge = BelowMinimum(trace, {}, [_Gone("late", 2, 3)], holders)
     change = facts.PartitionChanged(5, GROUPS, 0, 1, 1, 0, (1,), (1,), "created", unclean=False)
     trace.record([*topics(2), ("controller-1", change)])
     assert judge.excuse(GROUP) == ""
@@ -84,3 +88,25 @@ def test_nobody_else_waits_for_it(line: str) -> None:
     """Other clients have no transactional id."""
     homes = [home(topic, 1) for topic in (GROUPS, STATES, SHARES)]
     assert _excuse(line, [_Gone("late", 2, 3)], *homes) == ""
+
+
+@pytest.mark.parametrize(
+    ("error", "leader", "why"),
+    [
+        (("async", "COORDINATOR_NOT_AVAILABLE"), 1, ""),
+        (("sync", "COORDINATOR_NOT_AVAILABLE"), 1, "late"),  # it waits for its commit
+        (("async", "COORDINATOR_NOT_AVAILABLE"), 2, "late"),  # whose broker is down
+    ],
+)
+def test_a_group_reads_on_what_its_consumers_hold(
+    error: tuple[str, str], leader: int, why: str
+) -> None:
+    """The coordinator refuses its commits only."""
+    kind, name = error
+    held = facts.Positioned("billing", "m1", "orders", 0, 2, "committed")
+    fails = facts.CommitResult("billing", "m1", "orders", 0, 2, 1, kind, name, revoking=False)
+    line = GROUP.replace("is at 0", "is at 2").replace("nobody", "consumer-1")
+    rows = [home(GROUPS, 1), home("orders", leader, leader=leader)]
+    reads = [("consumer-1", held), ("consumer-1", fails)]
+    assert _excuse(line, [_Gone("late", 2, 3)], *rows, *reads) == why
+    assert _excuse(line, [_Gone("late", 2, 3)], *rows) == "late"  # nobody holds it

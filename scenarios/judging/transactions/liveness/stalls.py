@@ -94,7 +94,7 @@ class Stalls:
             voters,
             unlisted,
             LeftInIsr(trace, ids, voters, holders),
-            BelowMinimum(trace, ids, (registrations, voters, unlisted)),
+            BelowMinimum(trace, ids, (registrations, voters, unlisted), holders),
             registrations,
         )
 

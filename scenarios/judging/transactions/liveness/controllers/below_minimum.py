@@ -15,7 +15,8 @@ clients ask for ever:
   ``__share_group_state``.
 
 A producer without an answer to its transactional request does not look at the age of its batches
-either (Sender.runOnce returns before sendProducerData).
+either (Sender.runOnce returns before sendProducerData). A consumer that holds a partition reads it
+on: the leader serves its fetches, and only what it commits is refused (``holders.py``).
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from collections.abc import Mapping, Sequence
 
 from kafkasim.scenarios.judging.source import FactSource, PartitionKey, Waits
 from kafkasim.scenarios.judging.transactions.liveness.controllers.last_changes import Homes
+from kafkasim.scenarios.judging.transactions.liveness.holders import Holders
 
 
 class BelowMinimum:
@@ -32,13 +34,22 @@ class BelowMinimum:
     ``ids`` are the transactional ids of client hosts, and ``judges`` know which brokers are gone.
     """
 
-    def __init__(self, trace: FactSource, ids: Mapping[str, str], judges: Sequence[Waits]) -> None:
+    def __init__(
+        self,
+        trace: FactSource,
+        ids: Mapping[str, str],
+        judges: Sequence[Waits],
+        holders: Holders,
+    ) -> None:
         self._homes = Homes(trace, ids)
+        self._holders = holders
         self._judges = judges
 
     def excuse(self, line: str) -> str:
         """Return why Kafka would miss for ever what a line of a stalled run tells of, or ""."""
-        return next((why for home in self._homes.of(line) if (why := self._stuck(home))), "")
+        why = next((why for home in self._homes.of(line) if (why := self._stuck(home))), "")
+        reads_on = why and self._holders.reads_on(line, lambda node: bool(self._gone(node)))
+        return "" if reads_on else why
 
     def _stuck(self, home: PartitionKey) -> str:
         """Return why too few replicas of a partition are left, or ""."""
