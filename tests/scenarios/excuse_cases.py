@@ -168,8 +168,9 @@ CASES: tuple[Case, ...] = (
     Case(
         "a share partition whose initialization was forgotten",
         "share-partition-forgotten",
-        "M01-hw-ignores-followers",
-        "ISRDATA",
+        "M45-new-partitions-unseen",
+        "no-progress",
+        beside="2000ms",
     ),
     Case(
         "an id that nobody lists",
