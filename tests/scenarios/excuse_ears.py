@@ -241,6 +241,9 @@ EARS: dict[str, tuple[tuple[str, Sign], ...]] = {
     "a share partition that starts with removed records": (
         (f"{LIVENESS}.shares.stale_records:StaleRecords.excuse", _answered),
     ),
+    "a share partition whose start the log start moved": (
+        (f"{LIVENESS}.shares.moved_starts:MovedStarts.excuse", _answered),
+    ),
     "the epoch of a deleted topic": (
         (f"{LIVENESS}.groups.carried_epochs:CarriedEpochs.excuse", _answered),
     ),

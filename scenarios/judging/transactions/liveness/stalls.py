@@ -33,6 +33,7 @@ from kafkasim.scenarios.judging.transactions.liveness.holders import Holders
 from kafkasim.scenarios.judging.transactions.liveness.shares.forgotten_shares import (
     ForgottenShares,
 )
+from kafkasim.scenarios.judging.transactions.liveness.shares.moved_starts import MovedStarts
 from kafkasim.scenarios.judging.transactions.liveness.shares.read_gaps import ReadGaps
 from kafkasim.scenarios.judging.transactions.liveness.shares.removed_gaps import RemovedGaps
 from kafkasim.scenarios.judging.transactions.liveness.shares.stale_records import StaleRecords
@@ -90,6 +91,7 @@ class Stalls:
             ReadGaps(trace, losses),
             RemovedGaps(trace, limits.share_locks),
             StaleRecords(trace),
+            MovedStarts(trace),
             ForgottenSequences(trace, limits.producer_us, progress.positions),
             voters,
             unlisted,

@@ -86,3 +86,30 @@ class Leaders(Generic[L]):
         leader = self.who_tells(node, fact)
         if leader is not None:
             leader.final = fact
+
+
+def offsets_of(log: facts.FinalReplica, start: int, end: int) -> dict[int, None]:
+    """Return the offsets of a log's batches from ``start`` to before ``end``."""
+    return {
+        offset: None
+        for base, following in zip(log.base_offsets, log.next_offsets, strict=True)
+        for offset in range(max(base, start), min(following, end))
+    }
+
+
+def states_from(final: facts.FinalSharePartition, start: int) -> dict[int, int]:
+    """Return the states that a leader's cache has from ``start`` on, by offset."""
+    return {
+        offset: state
+        for first, last, state in zip(
+            final.first_offsets, final.last_offsets, final.states, strict=True
+        )
+        for offset in range(max(first, start), last + 1)
+    }
+
+
+def are_done(states: dict[int, int], present: dict[int, None]) -> bool:
+    """Return whether a leader has done all offsets of its cache, which has all of its log's."""
+    return all(offset in states for offset in present) and all(
+        state in DONE for state in states.values()
+    )

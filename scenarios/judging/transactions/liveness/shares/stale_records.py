@@ -15,10 +15,12 @@ from kafkasim.model import facts
 from kafkasim.scenarios.judging.source import FactSource, final_leaders
 from kafkasim.scenarios.judging.transactions.liveness.shares.leaders import (
     ARCHIVED,
-    DONE,
     SHARES,
     Leader,
     Leaders,
+    are_done,
+    offsets_of,
+    states_from,
 )
 
 STALE = "removed-at-the-start"
@@ -56,10 +58,10 @@ class StaleRecords:
         final = leader.final
         if (final.start_offset, final.end_offset, final.gap_start) != (start, end - 1, -1):
             return ""
-        present = _offsets(log, start, end)
-        if start in leader.held or start in present:
+        present, states = offsets_of(log, start, end), states_from(final, start)
+        if start in leader.held or start in present or states.get(start) != ARCHIVED:
             return ""
-        return STALE if _is_done(final, start, present) else ""
+        return STALE if are_done(states, present) else ""
 
     def _on_acquired(self, _seq: int, _t: int, node: str, fact: facts.ShareAcquired) -> None:
         leader = self._leaders.who_tells(node, fact)
@@ -75,26 +77,3 @@ class StaleRecords:
                 leader.held.pop(offset, None)
             else:
                 leader.held[offset] = None
-
-
-def _offsets(log: facts.FinalReplica, start: int, end: int) -> dict[int, None]:
-    """Return the offsets of a log's batches from ``start`` to before ``end``."""
-    return {
-        offset: None
-        for base, following in zip(log.base_offsets, log.next_offsets, strict=True)
-        for offset in range(max(base, start), min(following, end))
-    }
-
-
-def _is_done(final: facts.FinalSharePartition, start: int, present: dict[int, None]) -> bool:
-    """Return whether a leader archived the record at ``start`` and has done all that follows."""
-    states = {
-        offset: state
-        for first, last, state in zip(
-            final.first_offsets, final.last_offsets, final.states, strict=True
-        )
-        for offset in range(max(first, start), last + 1)
-    }
-    if states.get(start) != ARCHIVED or any(offset not in states for offset in present):
-        return False
-    return all(state in DONE for state in states.values())

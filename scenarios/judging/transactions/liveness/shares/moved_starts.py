@@ -1,0 +1,73 @@
+"""Share partitions whose start offset the log start put in front of records that are done (KIP-932).
+
+Members end records in any order, so an available record may stand in front of records that are all
+done. When the log start passes it, SharePartition.updateCacheAndOffsets makes the log start the
+start offset, though the record there is done. Only a written acknowledgement, release or expired
+lock moves the start offset over records that are done (maybeUpdateCachedStateAndOffsets), and
+nothing is left to be acquired. So it stays until a record comes that is new. Kafka 4.1.0 and 4.2.0.
+"""
+
+from __future__ import annotations
+
+from kafkasim.model import facts
+from kafkasim.scenarios.judging.source import FactSource, final_leaders
+from kafkasim.scenarios.judging.transactions.liveness.shares.leaders import (
+    SHARES,
+    Leader,
+    Leaders,
+    are_done,
+    offsets_of,
+    states_from,
+)
+
+MOVED = "start-moved-by-log-start"
+
+
+class _Leader(Leader):
+    """The last leader of a share partition, and the last move of its start offset."""
+
+    def __init__(self, node: str, epoch: int) -> None:
+        super().__init__(node, epoch)
+        self.log_start = -1  # the start offset, if the log start moved it last and nothing since
+
+
+class MovedStarts:
+    """Follows the leaders of share partitions, and their logs."""
+
+    def __init__(self, trace: FactSource) -> None:
+        self._logs = final_leaders(trace)
+        self._leaders = Leaders(
+            trace,
+            lambda _key, node, fact: _Leader(node, fact.leader_epoch),
+            {facts.ShareMoved: self._on_moved, facts.ShareStartMoved: self._on_start},
+        )
+
+    def excuse(self, line: str) -> str:
+        """Return why Kafka would miss for ever what a line of a stalled run tells of, or ""."""
+        found = SHARES.match(line)
+        if found is None:
+            return ""
+        start, end = int(found[2]), int(found[3])
+        key = self._leaders.key(found[1], found[4], int(found[5]))
+        leader, log = self._leaders.last.get(key), self._logs.get(key[1:])
+        if leader is None or leader.final is None or log is None or leader.log_start != start:
+            return ""
+        final = leader.final
+        if (final.start_offset, final.end_offset, final.gap_start) != (start, end - 1, -1):
+            return ""
+        done = are_done(states_from(final, start), offsets_of(log, start, end))
+        return MOVED if done else ""
+
+    def _on_moved(self, _seq: int, _t: int, node: str, fact: facts.ShareMoved) -> None:
+        """Forget the move: the write of this end of a record would move the start offset on.
+
+        Records of aborted transactions are archived without one.
+        """
+        leader = self._leaders.who_tells(node, fact)
+        if leader is not None and fact.last_offset >= leader.log_start and fact.reason != "aborted":
+            leader.log_start = -1
+
+    def _on_start(self, _seq: int, _t: int, node: str, fact: facts.ShareStartMoved) -> None:
+        leader = self._leaders.who_tells(node, fact)
+        if leader is not None:
+            leader.log_start = fact.start_offset if fact.reason == "log-start" else -1
