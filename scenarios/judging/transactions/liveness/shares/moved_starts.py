@@ -1,4 +1,4 @@
-"""Share partitions whose start offset the log start put in front of records that are done (KIP-932).
+"""Share partitions whose start the log start moved to records that are done (KIP-932).
 
 Members end records in any order, so an available record may stand in front of records that are all
 done. When the log start passes it, SharePartition.updateCacheAndOffsets makes the log start the
