@@ -153,6 +153,12 @@ CASES: tuple[Case, ...] = (
         "ONELEADER",
     ),
     Case(
+        "a share partition whose start the log start moved",
+        "log-start-passes-what-share-group-left",
+        "M30-shrinks-whoever-lags",
+        "LAGREASON",
+    ),
+    Case(
         "a share partition whose start stays behind a read gap",
         "accepted-behind-a-read-gap-and-unheard",
         "M45-new-partitions-unseen",

@@ -8,6 +8,7 @@ from kafkasim.scenarios.searching.search import examine
 
 FOUND: dict[str, tuple[int, tuple[str, ...]]] = {
     "B60-verification-error-seq-loop": (372, ("VERIFYORDER",)),
+    "B92-share-start-moves-back": (2264, ("accepted-again",)),
 }
 """Variant, a seed that passes without it, and what fails with it."""
 
