@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kafkasim.model import facts
 from kafkasim.scenarios.judging.progress import Progress
 from kafkasim.scenarios.judging.transactions.liveness.shares.removed_gaps import (
     REMOVED,
@@ -12,6 +13,7 @@ from kafkasim.scenarios.judging.transactions.liveness.shares.removed_gaps import
 from tests.scenarios.fact_makers import FakeTrace, Row
 from tests.scenarios.share_partitions import (
     ACKNOWLEDGED,
+    ARCHIVED,
     AVAILABLE,
     LOADED,
     NODE,
@@ -70,6 +72,50 @@ def test_nothing_is_read_of_a_gap_that_the_cleaner_has_removed(rows: list[Row]) 
     [_final(READ), BEHIND],
 ])  # fmt: skip
 def test_another_stall_is_not_excused(rows: list[Row]) -> None:
+    assert _excuse(*rows) == ""
+
+
+def _cleaned(base: int, end: int, node: str = NODE) -> Row:
+    return node, facts.Cleaned("id", 0, base, end, 0, 12, 0, 1000, ())
+
+
+STALE = (4, 5, ARCHIVED)
+BEHIND_GAP = (8, 8, ARCHIVED)
+NEVER_REACHED = (10, 11, AVAILABLE)
+WAITS = _final(STALE, BEHIND_GAP, NEVER_REACHED, gap=6)
+KEPT = log((0, 2), (8, 9), (10, 12))
+TRUNCATED: Row = (NODE, facts.Truncated("id", 0, 1, 12, 8))
+SHORTER: Row = (NODE, facts.LogLoaded("id", 0, 0, 8, 8, False))
+DELETED: Row = (NODE, facts.LogDeleted("id", 0, 12))
+
+
+@pytest.mark.parametrize("rows", [
+    [LOADED, _cleaned(6, 10), WAITS, KEPT],
+    [_cleaned(6, 12), _cleaned(6, 9), LOADED, WAITS, KEPT],  # the last cleaning counts
+    [LOADED, _cleaned(6, 10), _final(STALE, BEHIND_GAP, NEVER_REACHED, gap=4), KEPT],
+])  # fmt: skip
+def test_a_read_of_a_removed_gap_ends_with_its_segment(rows: list[Row]) -> None:
+    assert _excuse(*rows) == REMOVED
+
+
+@pytest.mark.parametrize("rows", [
+    [LOADED, _cleaned(6, 12), WAITS, KEPT],  # the segment has an available record
+    [LOADED, _cleaned(6, 10), WAITS, log((0, 2), (8, 9), (9, 10), (10, 12))],  # a new one
+    [LOADED, _cleaned(6, 10), WAITS, log((0, 2), (7, 8), (8, 9), (10, 12))],  # one in the gap
+    [LOADED, _cleaned(6, 10), WAITS, log((0, 2), (6, 9), (10, 12))],
+    [LOADED, _cleaned(6, 12), _final(STALE, BEHIND_GAP, (10, 11, ACKNOWLEDGED), gap=6), KEPT],
+    [LOADED, _cleaned(6, 10), _final((4, 5, AVAILABLE), BEHIND_GAP, gap=4), KEPT],
+    [LOADED, _cleaned(6, 10), _final(STALE, (6, 8, ARCHIVED), gap=4), KEPT],  # there is no gap
+    [LOADED, _cleaned(6, 10), _final(STALE, BEHIND_GAP, NEVER_REACHED, gap=-1), KEPT],
+    [LOADED, _cleaned(6, 10), WAITS, log((0, 2))],
+    [LOADED, WAITS, KEPT],  # nothing tells the segment
+    [LOADED, _cleaned(9, 12), WAITS, KEPT],
+    [LOADED, _cleaned(6, 10, node="broker-2"), WAITS, KEPT],
+    [LOADED, _cleaned(6, 10), TRUNCATED, WAITS, KEPT],
+    [LOADED, _cleaned(6, 10), SHORTER, WAITS, KEPT],
+    [LOADED, _cleaned(6, 10), DELETED, WAITS, KEPT],
+])  # fmt: skip
+def test_a_read_with_something_new_is_not_excused(rows: list[Row]) -> None:
     assert _excuse(*rows) == ""
 
 
