@@ -265,8 +265,9 @@ def test_a_removed_voter_whose_vote_makes_it_a_candidate_does_not_start() -> Non
         [STOOD[0], ("controller-2", facts.RaftRole("unattached", 4, -1)), STOOD[2], HALTED],
         [*STOOD, ("controller-2", facts.DiskReplaced(("E",))), HALTED],
         [*STOOD[1:], HALTED],  # never a candidate
+        [STOOD[0], ("controller-2", facts.RaftRole("leader", 3, 3002)), *STOOD[1:], HALTED],
     ],
-    ids=["crash", "voter", "started", "later-epoch", "empty-disk", "follower"],
+    ids=["crash", "voter", "started", "later-epoch", "empty-disk", "follower", "leader"],
 )
 def test_a_controller_that_is_no_candidate_must_run(rows: list[Row]) -> None:
     assert _excuse(rows, DOWN) == ""

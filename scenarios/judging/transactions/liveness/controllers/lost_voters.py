@@ -90,7 +90,7 @@ class LostVoters:
         self._elected = (-1, -1)  # the last epoch that a controller has told, and its leader
         self._halted: dict[int, None] = {}  # controllers that ended themselves
         self._leading: dict[str, None] = {}  # hosts that may lead an epoch
-        self._stood: dict[str, None] = {}  # hosts that were candidates in the last epoch they told
+        self._stood: dict[str, None] = {}  # hosts that stood, and did not win, in their last epoch
         self._epochs: dict[str, int] = {}  # host -> that epoch
         self._elections = 0
         self._told: dict[tuple[int, tuple[Voter, ...]], int] = {}  # a set -> elections before it
@@ -205,7 +205,7 @@ class LostVoters:
         self._elected = max(self._elected, (fact.epoch, fact.leader))
         if fact.role == "candidate":
             self._stood[node] = None
-        elif fact.epoch > self._epochs.get(node, -1):
+        elif fact.role == "leader" or fact.epoch > self._epochs.get(node, -1):
             self._stood.pop(node, None)
         self._epochs[node] = fact.epoch
         if fact.role == "leader":
