@@ -133,10 +133,13 @@ class GroupShard:
         return record_end if version == versions[-1][0] else versions[-1][0]
 
     def replay_transactional(self, batch: RecordBatch, now_ms: int) -> None:
-        """Apply a transaction's offsets, or its marker, while the partition is loaded."""
+        """Apply a transaction's offsets, or its marker, while the partition is loaded.
+
+        The cleaner may have left a batch without its marker (CoordinatorLoaderImpl reads records).
+        """
         if batch.control:
-            marker = batch.records[0].value
-            self.replay_marker(batch.producer_id, marker.committed, batch.next_offset)
+            for record in batch.records:
+                self.replay_marker(batch.producer_id, record.value.committed, batch.next_offset)
             return
         for record in batch.records:
             key = record.key

@@ -114,7 +114,9 @@ class ConsumerGroups:
             member.session_us = 0
         else:
             return
-        if fact.topics and fact.topics != member.topics:
+        # Who joins tells all its topics: a client that looks for its pattern's has none at first.
+        joins = fact.api == HEARTBEAT and fact.generation == JOIN
+        if (fact.topics or joins) and fact.topics != member.topics:
             member.topics = fact.topics
             if any(topic.startswith("/") for topic in fact.topics):
                 self._expressions.tell(fact.group, t)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -144,6 +145,15 @@ def test_pending_offsets_and_markers_survive_a_failover(
     expected = {True: (NONE, 5), False: (NONE, 3), None: (UNSTABLE, -1)}
     assert fetch(twin, stable=True) == expected[committed]
     assert fetch(twin) == (NONE, 5 if committed else 3)
+
+
+def test_a_load_passes_a_batch_whose_marker_the_cleaner_has_removed(bench: Bench) -> None:
+    commit(bench, 3)
+    mark(bench, committed=True)
+    batches = bench.log.batches[LOG]
+    batches[-1] = replace(batches[-1], records=())
+    twin = Bench(bench.log).elect(2)
+    assert (batches[-1].control, fetch(twin, stable=True)) == (True, (NONE, 3))
 
 
 def test_the_scala_coordinator_withholds_pending_offsets_too() -> None:

@@ -258,6 +258,11 @@ STORIES: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
         [beats("m1", 1, ("orders", "payments")), group("Stable", 2, "m1")],
         [beats("m1", 1, ("orders",)), group("Stable", 2, "m1")],
     ),
+    "needless-rebalance a member that joins again looks for its pattern's topics": (
+        [*ALONE, later(60), group("Empty", 2), beats("m1", 0), group("Stable", 2, "m1"), later(1)],
+        [beats("m1", 2, ("orders",)), group("Stable", 3, "m1")],
+        [beats("m1", 2), group("Stable", 3, "m1")],
+    ),
     "needless-rebalance a topic has grown since an epoch that another coordinator took": (
         [*ALONE, later(31), GROWN],
         [later(60), *MOVED, *at(2, group("Stable", 2, "m1"))],

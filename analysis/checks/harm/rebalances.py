@@ -219,10 +219,12 @@ _TAKEN = """
     WINDOW epoch AS (PARTITION BY run, group, step.generation ORDER BY seq)"""
 
 _RESUBSCRIBED = """
-    -- What members of consumer groups tell that they had not told before.
+    -- What members of consumer groups tell that they had not told before. Who joins tells all its
+    -- topics: a client that looks for its pattern's has none at first.
     SELECT run, node, group, seq, t_us, exists(topics, topic -> topic LIKE '/%') AS expression
     FROM (SELECT *, lag(topics) OVER (PARTITION BY run, group, member_id ORDER BY seq) AS before
-          FROM members_told WHERE size(topics) > 0)
+          FROM members_told
+          WHERE size(topics) > 0 OR (api = 'ConsumerGroupHeartbeat' AND generation = 0))
     WHERE before IS NULL OR before != topics"""
 
 _EXPRESSIONS = """
