@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Generic, TypeAlias, TypeVar
+from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.source import FactSource, Handler
@@ -37,6 +37,16 @@ class Leader:
 L = TypeVar("L", bound=Leader)
 
 
+class Stall(NamedTuple, Generic[L]):
+    """A share partition in which a group stands still, by a line of a stalled run."""
+
+    key: Key
+    reached: int  # the start offset that the group has come to
+    end: int  # the high watermark
+    leader: L  # the last one
+    final: facts.FinalSharePartition
+
+
 class Leaders(Generic[L]):
     """Follows who leads share partitions.
 
@@ -59,9 +69,17 @@ class Leaders(Generic[L]):
         trace.subscribe(facts.TopicCreated, self._on_topic)
         trace.subscribe(facts.SharePartitionLoaded, self._on_loaded)
 
-    def key(self, group: str, topic: str, partition: int) -> Key:
-        """Return the key of a share partition by the name of its topic."""
-        return group, self._topic_ids.get(topic, ""), partition
+    def stall(self, line: str) -> Stall[L] | None:
+        """Return what a line of a stalled run tells of; None if that is no share partition, or one
+        whose last leader has no final state."""
+        found = SHARES.match(line)
+        if found is None:
+            return None
+        key = (found[1], self._topic_ids.get(found[4], ""), int(found[5]))
+        leader = self.last.get(key)
+        if leader is None or leader.final is None:
+            return None
+        return Stall(key, int(found[2]), int(found[3]), leader, leader.final)
 
     def who_tells(self, node: str, fact: Told) -> L | None:
         """Return the last leader if it is who tells the fact."""

@@ -12,7 +12,6 @@ from __future__ import annotations
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.source import FactSource, final_leaders
 from kafkasim.scenarios.judging.transactions.liveness.shares.leaders import (
-    SHARES,
     Leader,
     Leaders,
     are_done,
@@ -44,15 +43,11 @@ class MovedStarts:
 
     def excuse(self, line: str) -> str:
         """Return why Kafka would miss for ever what a line of a stalled run tells of, or ""."""
-        found = SHARES.match(line)
-        if found is None:
+        stall = self._leaders.stall(line)
+        log = None if stall is None else self._logs.get(stall.key[1:])
+        if stall is None or log is None or stall.leader.log_start != stall.reached:
             return ""
-        start, end = int(found[2]), int(found[3])
-        key = self._leaders.key(found[1], found[4], int(found[5]))
-        leader, log = self._leaders.last.get(key), self._logs.get(key[1:])
-        if leader is None or leader.final is None or log is None or leader.log_start != start:
-            return ""
-        final = leader.final
+        start, end, final = stall.reached, stall.end, stall.final
         if (final.start_offset, final.end_offset, final.gap_start) != (start, end - 1, -1):
             return ""
         done = are_done(states_from(final, start), offsets_of(log, start, end))

@@ -21,7 +21,6 @@ from kafkasim.model import facts
 from kafkasim.scenarios.judging.source import FactSource, Losses
 from kafkasim.scenarios.judging.transactions.liveness.shares.leaders import (
     DONE,
-    SHARES,
     Key,
     Leader,
     Leaders,
@@ -62,15 +61,12 @@ class ReadGaps:
 
     def excuse(self, line: str) -> str:
         """Return why Kafka would miss for ever what a line of a stalled run tells of, or ""."""
-        found = SHARES.match(line)
-        if found is None:
+        stall = self._leaders.stall(line)
+        if stall is None:
             return ""
-        key = self._leaders.key(found[1], found[4], int(found[5]))
-        leader = self._leaders.last.get(key)
-        if leader is None or leader.final is None:
-            return ""
-        start, end, gap = int(found[2]), int(found[3]), leader.final.gap_start
-        if gap - 1 not in leader.ended or not _is_held_back(leader.final, start, end):
+        key, start, end, leader, final = stall
+        gap = final.gap_start
+        if gap - 1 not in leader.ended or not _is_held_back(final, start, end):
             return ""
         own = (leader.aborted, leader.ended)  # in front of the gap's start, and behind it
         done = all(

@@ -25,7 +25,6 @@ from kafkasim.model import facts
 from kafkasim.scenarios.judging.source import FactSource, final_leaders
 from kafkasim.scenarios.judging.transactions.liveness.shares.leaders import (
     DONE,
-    SHARES,
     Leader,
     Leaders,
     states_from,
@@ -57,18 +56,12 @@ class RemovedGaps:
 
     def excuse(self, line: str) -> str:
         """Return why Kafka would miss for ever what a line of a stalled run tells of, or ""."""
-        found = SHARES.match(line)
-        if found is None:
+        stall = self._leaders.stall(line)
+        log = None if stall is None else self._logs.get(stall.key[1:])
+        if stall is None or log is None or stall.final.start_offset > stall.reached:
             return ""
-        reached, end = int(found[2]), int(found[3])
-        key = self._leaders.key(found[1], found[4], int(found[5]))
-        leader, log = self._leaders.last.get(key), self._logs.get(key[1:])
-        if leader is None or leader.final is None or log is None:
-            return ""
-        final = leader.final
-        if final.start_offset > reached:
-            return ""
-        segments = self._segments.get((leader.node, *key[1:]), {})
+        final, end = stall.final, stall.end
+        segments = self._segments.get((stall.leader.node, *stall.key[1:]), {})
         if self._begins_with_a_gap(final, log, end):
             return REMOVED
         return REMOVED if _reads_what_is_done(final, log, segments) else ""

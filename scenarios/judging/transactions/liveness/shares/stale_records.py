@@ -15,7 +15,6 @@ from kafkasim.model import facts
 from kafkasim.scenarios.judging.source import FactSource, final_leaders
 from kafkasim.scenarios.judging.transactions.liveness.shares.leaders import (
     ARCHIVED,
-    SHARES,
     Leader,
     Leaders,
     are_done,
@@ -47,19 +46,15 @@ class StaleRecords:
 
     def excuse(self, line: str) -> str:
         """Return why Kafka would miss for ever what a line of a stalled run tells of, or ""."""
-        found = SHARES.match(line)
-        if found is None:
+        stall = self._leaders.stall(line)
+        log = None if stall is None else self._logs.get(stall.key[1:])
+        if stall is None or log is None:
             return ""
-        start, end = int(found[2]), int(found[3])
-        key = self._leaders.key(found[1], found[4], int(found[5]))
-        leader, log = self._leaders.last.get(key), self._logs.get(key[1:])
-        if leader is None or leader.final is None or log is None:
-            return ""
-        final = leader.final
+        start, end, final = stall.reached, stall.end, stall.final
         if (final.start_offset, final.end_offset, final.gap_start) != (start, end - 1, -1):
             return ""
         present, states = offsets_of(log, start, end), states_from(final, start)
-        if start in leader.held or start in present or states.get(start) != ARCHIVED:
+        if start in stall.leader.held or start in present or states.get(start) != ARCHIVED:
             return ""
         return STALE if are_done(states, present) else ""
 

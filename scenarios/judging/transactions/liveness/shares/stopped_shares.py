@@ -21,7 +21,6 @@ from __future__ import annotations
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.source import FactSource
 from kafkasim.scenarios.judging.transactions.liveness.shares.leaders import (
-    SHARES,
     Leader,
     Leaders,
 )
@@ -59,13 +58,11 @@ class StoppedShares:
 
     def excuse(self, line: str) -> str:
         """Return why Kafka would miss for ever what a line of a stalled run tells of, or ""."""
-        found = SHARES.match(line)
-        if found is None:
+        stall = self._leaders.stall(line)
+        if stall is None:
             return ""
-        leader = self._leaders.last.get(self._leaders.key(found[1], found[4], int(found[5])))
-        if leader is None or leader.final is None:
-            return ""
-        offset, is_gap = _next_fetch(leader.final)
+        leader = stall.leader
+        offset, is_gap = _next_fetch(stall.final)
         if not 0 <= offset < leader.log_start:
             return ""
         if is_gap:
