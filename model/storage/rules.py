@@ -147,6 +147,11 @@ class StorageRules:
         (KAFKA-10706, B08)."""
         return True
 
+    def keeps_epoch_of_log_start(self) -> bool:
+        """Return whether the epoch that covers a new log start stays in the cache, from there on
+        (LeaderEpochFileCache.truncateFromStart)."""
+        return True
+
     def syncs_truncated_epochs(self) -> bool:
         """Return whether a truncated epoch cache replaces its file atomically and is flushed in the
         background (KAFKA-16541, B77)."""

@@ -182,6 +182,13 @@ class NoSequenceCheck(StorageRules):
         return Errors.NONE
 
 
+class StartEpochDropped(StorageRules):
+    """The epoch that covers a new log start leaves the leader-epoch cache with those before it."""
+
+    def keeps_epoch_of_log_start(self) -> bool:
+        return False
+
+
 class KeysCollide(StorageRules):
     """The cleaner takes two keys of one length for the same."""
 
@@ -344,6 +351,11 @@ MUTATIONS: tuple[Variant, ...] = (
         "M70-keys-collide", "SkimpyOffsetMap", (KeysCollide,),
         "LATEST", "changelog-leader-crash",
         "The log cleaner removes a record only for a later one of the same key.",
+    ),
+    Variant(
+        "M71-start-epoch-dropped", "LeaderEpochFileCache.truncateFromStart", (StartEpochDropped,),
+        "EPOCHCACHE", "delete-records",
+        "Records behind a new log start keep their epoch in the leader-epoch cache.",
     ),
     *HARM,
     *SHARES,

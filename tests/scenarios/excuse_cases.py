@@ -237,9 +237,10 @@ CASES: tuple[Case, ...] = (
     ),
     Case(
         "a shorter epoch cache",
-        "deleted-records-come-back",
-        "M01-hw-ignores-followers",
-        "ISRDATA",
+        "excuses/log-start-forgotten",
+        "M71-start-epoch-dropped",
+        "EPOCHCACHE",
+        seed=1,
     ),
     Case(
         "a stall that waits for an operator",

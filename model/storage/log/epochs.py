@@ -121,8 +121,9 @@ class LeaderEpochCache:
         dropped = bisect_right(self._starts, offset)
         if dropped == 0 or (dropped == 1 and self._starts[0] == offset):
             return
-        self._epochs[:dropped] = [self._epochs[dropped - 1]]
-        self._starts[:dropped] = [offset]
+        kept = self._rules.keeps_epoch_of_log_start()
+        self._epochs[:dropped] = [self._epochs[dropped - 1]] if kept else []
+        self._starts[:dropped] = [offset] if kept else []
         self._truncated()
 
     def clear(self) -> None:

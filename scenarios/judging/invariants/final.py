@@ -99,7 +99,8 @@ def _check_epochs(
 
     The cache is trimmed at the log start; batches below it wait for the next retention pass. The
     cache's file is written at once, the log start's checkpoint once a minute: after a crash the log
-    start may be lower again, and the entries below the higher one are gone (KAFKA.md, 5).
+    start may be lower again, and the entries below the higher one are gone (KAFKA.md, 5). A batch
+    there may have no epoch, but not another one.
     """
     key = (fact.topic_id, fact.partition)
     trimmed = max(fact.log_start_offset, cluster.partition(*key).replica(node).trimmed)
@@ -107,7 +108,7 @@ def _check_epochs(
     for base, epoch in zip(fact.base_offsets, fact.batch_epochs, strict=True):
         at = bisect_right(starts, base) - 1
         cached = epochs[at] if at >= 0 else -1
-        if cached != epoch and base >= trimmed:
+        if cached != epoch and (at >= 0 or base >= trimmed):
             cluster.violated(
                 "EPOCHCACHE", seq, t, key,
                 f"{node}: the batch at offset {base} has leader epoch {epoch}, the leader-epoch"

@@ -300,6 +300,13 @@ STORIES: Stories = {  # name: what happened before, how it goes on well, and bad
          ("broker-9", final([batch(0, [10]), batch(1, [11])], epochs=(0, 1)))],
         [("broker-9", final([batch(0, [10]), batch(1, [11])], epochs=(0, 1)))],
     ),
+    "EPOCHCACHE a shorter cache gives no other epoch": (
+        [],
+        [("broker-9", facts.LogStart(T, P, 1, "leader", 2, 2)),
+         ("broker-9", final([batch(0, [10]), batch(1, [11])], epochs=(0, 1)))],
+        [("broker-9", facts.LogStart(T, P, 1, "leader", 2, 2)),
+         ("broker-9", final([batch(0, [10]), batch(1, [11], 1)], epochs=(1, 0)))],
+    ),
     "PIDSTATE a sequence that was forgotten": (
         [],
         [("broker-5", final(SEQUENCED))],
