@@ -357,6 +357,11 @@ class ReplicationRules:
         """
         return sent.fetch_offset == fetch_offset and sent.current_leader_epoch == leader_epoch
 
+    def empties_short_log(self) -> bool:
+        """Return whether a follower whose log ends below the leader's log start begins anew there
+        (AbstractFetcherThread.fetchOffsetAndTruncate, truncateFullyAndStartAt)."""
+        return True
+
     def truncation_offset(
         self, log: UnifiedLog, leader_epoch: int, leader_end: int, fetch_offset: int
     ) -> int:

@@ -44,6 +44,13 @@ class NoTruncation(ReplicationRules):
         return int(log.log_end_offset)
 
 
+class ShortLogKept(ReplicationRules):
+    """A follower whose log ends below the leader's log start goes on there with the log it has."""
+
+    def empties_short_log(self) -> bool:
+        return False
+
+
 class NoEpochFencing(ReplicationRules):
     """Replicas accept requests and responses of another leader epoch."""
 
@@ -269,6 +276,11 @@ MUTATIONS: tuple[Variant, ...] = (
         "M09-commits-alone", "KIP-595", (CommitsAlone,),
         "META", "controller-split-brain",
         "Committed metadata is on a majority of the voters.",
+    ),
+    Variant(
+        "M10-short-log-kept", "AbstractFetcherThread.fetchOffsetAndTruncate", (ShortLogKept,),
+        "no-progress", "delete-records-follower-away",
+        "A follower whose log ends below the leader's log start begins anew there.",
     ),
     Variant(
         "M20-zk-any-controller-epoch", "ReplicaManager.becomeLeaderOrFollower",

@@ -257,8 +257,8 @@ CASES: tuple[Case, ...] = (
     Case(
         "a log start that was forgotten",
         "old-consumer-asks-a-follower",
-        "M01-hw-ignores-followers",
-        "ISRDATA",
+        "M10-short-log-kept",
+        "no-progress",
     ),
     Case(
         "a coordinator's partition that nobody leads",

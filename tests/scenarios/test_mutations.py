@@ -25,6 +25,7 @@ SEEDS = {
     "M06-vote-not-durable": 7,
     "M07-no-generation-check": 1,
     "M08-no-sequence-check": 1,
+    "M10-short-log-kept": 1,
     "M30-shrinks-whoever-lags": 1,
     "M31-half-a-session": 1,
     "M32-zk-half-a-session": 1,

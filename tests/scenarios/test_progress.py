@@ -81,20 +81,24 @@ def _end_of_broker_3(end: int) -> Row:
     return ("broker-3", final([batch(0, range(end))], leading=False))
 
 
+LOADED_AT_0: Row = ("broker-1", facts.LogLoaded(T, P, 0, 12, 12, False))
 CUT_TO_4: Row = ("broker-3", facts.Truncated(T, P, 1, 6, 4))
 
 
 @pytest.mark.parametrize(
     ("rows", "excuse"),
     [
-        ([_log_start("broker-1", 9), *FAILED, _end_of_broker_3(4)], "forgotten-log-start"),
+        ([_log_start("broker-1", 9), LOADED_AT_0, *FAILED, _end_of_broker_3(4)],
+         "forgotten-log-start"),
+        ([_log_start("broker-1", 9), *FAILED, _end_of_broker_3(4)], ""),  # the leader remembers
+        ([_log_start("broker-2", 9), *FAILED, _end_of_broker_3(4)], "forgotten-log-start"),
         ([_log_start("broker-1", 4), *FAILED, _end_of_broker_3(4)], ""),  # it ends at the start
         ([_log_start("broker-1", 4), CUT_TO_4, *FAILED, _end_of_broker_3(4)],
          "log-start-within-a-batch"),
         ([_log_start("broker-1", 3), CUT_TO_4, *FAILED, _end_of_broker_3(4)], ""),
         ([CUT_TO_4, *FAILED, _end_of_broker_3(4)], ""),  # nothing was deleted
-        ([*FAILED, _log_start("broker-1", 9), _end_of_broker_3(4)], ""),  # it failed before
-        ([_log_start("broker-1", 9), _end_of_broker_3(4)], ""),  # it has not failed
+        ([*FAILED, _log_start("broker-2", 9), _end_of_broker_3(4)], ""),  # it failed before
+        ([_log_start("broker-2", 9), _end_of_broker_3(4)], ""),  # it has not failed
     ],
 )  # fmt: skip
 def test_a_replica_whose_log_ends_among_deleted_records_may_fail(

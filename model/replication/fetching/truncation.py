@@ -179,10 +179,10 @@ class Truncation:
                     self.look_up(state, now, EARLIEST_TIMESTAMP)
                     return
                 partition.truncate_to(offset, now)
-            elif offset > log.log_end_offset:
+            elif offset > log.log_end_offset and self._rules.empties_short_log():
                 partition.truncate_fully(offset)
         except DiskError as error:
             thread.fail_disk(state, error, now)
         else:
-            states.move(state, log.log_end_offset, log.epochs.latest_epoch)
+            states.move(state, max(offset, log.log_end_offset), log.epochs.latest_epoch)
         thread.work(now)

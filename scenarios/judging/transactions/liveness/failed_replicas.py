@@ -19,17 +19,22 @@ class FailedReplicas:
     """Follows the replicas that failed, and the log starts of their partitions."""
 
     def __init__(self, trace: FactSource) -> None:
-        self._failed: dict[tuple[PartitionKey, int], int] = {}
-        """The replicas, as (partition, broker), and the highest log start that any replica of the
-        partition had had by then"""
+        self._failed: dict[tuple[PartitionKey, int], tuple[int, int]] = {}
+        """The replicas, as (partition, broker), with the highest log start that any replica of the
+        partition had had by then, and the log start of the leader"""
         self._starts: dict[PartitionKey, int] = {}  # the highest log start of any replica so far
+        self._own: dict[tuple[PartitionKey, str], int] = {}  # the log start of each replica
+        self._leaders: dict[PartitionKey, tuple[int, str]] = {}  # (leader epoch, node)
         self._ends: dict[tuple[PartitionKey, int], int] = {}  # the final log ends
         self._truncated: dict[tuple[PartitionKey, int], int] = {}  # to which end, as a follower
         for kind, handler in (
             (facts.ReplicaFailed, self._on_failed),
             (facts.BecameFollower, self._on_follower),
             (facts.HostStarted, self._on_started),
+            (facts.BecameLeader, self._on_leader),
             (facts.LogStart, self._on_log_start),
+            (facts.LogLoaded, self._on_loaded),
+            (facts.LogDeleted, self._on_deleted),
             (facts.Truncated, self._on_truncated),
             (facts.FinalReplica, self._on_final),
         ):
@@ -43,7 +48,8 @@ class FailedReplicas:
         - Its log ends among deleted records. After a crash the leader's log starts below them again
           (the checkpoint of log starts is written once a minute), but its LeaderEpochFileCache says
           that its epochs begin behind them. So the follower is not told to truncate there, and a
-          batch that spans its log end is an UnexpectedAppendOffsetException.
+          batch that spans its log end is an UnexpectedAppendOffsetException. Where the leader's log
+          starts above its end, a follower has to begin anew there, and cannot fail.
         - Its log was truncated to the leader's log start, because the leader's epochs begin there
           (LeaderEpochFileCache.truncateFromStart), and it has older records below. The log start
           lies within a batch, which the leader sends as a whole: the same exception.
@@ -53,14 +59,20 @@ class FailedReplicas:
         if lost:
             return lost
         end = self._ends.get((key, broker), -1)  # a failed replica's log does not change any more
-        start = self._failed[key, broker]
+        start, of_leader = self._failed[key, broker]
         if 0 < start == end == self._truncated.get((key, broker)):
             return WITHIN
-        return FORGOTTEN if 0 <= end < start else ""
+        return FORGOTTEN if of_leader <= end < start and end >= 0 else ""
 
     def _on_failed(self, _seq: int, _t: int, node: str, fact: facts.ReplicaFailed) -> None:
         key = (fact.topic_id, fact.partition)
-        self._failed[key, broker_of(node)] = self._starts.get(key, 0)
+        _, leader = self._leaders.get(key, (-1, ""))
+        of_leader = self._own.get((key, leader), 0)
+        self._failed[key, broker_of(node)] = (self._starts.get(key, 0), of_leader)
+
+    def _on_leader(self, _seq: int, _t: int, node: str, fact: facts.BecameLeader) -> None:
+        key = (fact.topic_id, fact.partition)
+        self._leaders[key] = max(self._leaders.get(key, (-1, "")), (fact.leader_epoch, node))
 
     def _on_follower(self, _seq: int, _t: int, node: str, fact: facts.BecameFollower) -> None:
         replica = ((fact.topic_id, fact.partition), broker_of(node))
@@ -74,9 +86,16 @@ class FailedReplicas:
         for each in [each for each in self._failed if each[1] == broker_of(node)]:
             del self._failed[each]
 
-    def _on_log_start(self, _seq: int, _t: int, _node: str, fact: facts.LogStart) -> None:
+    def _on_log_start(self, _seq: int, _t: int, node: str, fact: facts.LogStart) -> None:
         key = (fact.topic_id, fact.partition)
         self._starts[key] = max(self._starts.get(key, 0), fact.offset)
+        self._own[key, node] = fact.offset
+
+    def _on_loaded(self, _seq: int, _t: int, node: str, fact: facts.LogLoaded) -> None:
+        self._own[(fact.topic_id, fact.partition), node] = fact.log_start_offset
+
+    def _on_deleted(self, _seq: int, _t: int, node: str, fact: facts.LogDeleted) -> None:
+        self._own.pop(((fact.topic_id, fact.partition), node), None)
 
     def _on_final(self, _seq: int, _t: int, node: str, fact: facts.FinalReplica) -> None:
         self._ends[(fact.topic_id, fact.partition), broker_of(node)] = fact.log_end_offset
