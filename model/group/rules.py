@@ -166,6 +166,11 @@ class GroupRules:
         """
         return True
 
+    def consumer_heartbeat_renews_session(self) -> bool:
+        """Return whether a heartbeat of a member that a consumer group has renews its session
+        (GroupMetadataManager.consumerGroupHeartbeat)."""
+        return True
+
     def join_timeout_ms(self, rebalance_timeout_ms: int) -> int:
         """Return how long a rebalance waits for the members' JoinGroup (prepareRebalance).
 

@@ -147,6 +147,9 @@ class HeartbeatsUnheard(GroupRules):
     def heartbeat_renews_session(self, state: Any) -> bool:
         return False
 
+    def consumer_heartbeat_renews_session(self) -> bool:
+        return False
+
 
 class OffsetsExpireAtOnce(GroupRules):
     """Each scan drops all offsets, of groups with members too."""

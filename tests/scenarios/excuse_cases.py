@@ -168,8 +168,8 @@ CASES: tuple[Case, ...] = (
     Case(
         "a group whose consumers have ended",
         "group-that-ended-reads-no-more",
-        "M01-hw-ignores-followers",
-        "ISRDATA",
+        "M42-heartbeats-unheard",
+        "needless-eviction",
     ),
     Case(
         "a share partition whose initialization was forgotten",

@@ -201,8 +201,9 @@ class ConsumerGroupHeartbeats:
             bump |= updated.topics != member.topics
         bump |= self.regexes.update(shard, group, member, updated, entries, now)
         reconciled = self.steps.advance(shard, group, member, updated, bump, owned, entries, now)
-        self.departures.arm_session(shard, group.group_id, request.member_id, now)
         joins = request.member_epoch == JOIN_GROUP_MEMBER_EPOCH
+        if joins or self.rules.consumer_heartbeat_renews_session():
+            self.departures.arm_session(shard, group.group_id, request.member_id, now)
         changed = reconciled.assigned != member.assigned
         interval_ms = self.config.group_consumer_heartbeat_interval_ms
         return ConsumerGroupHeartbeatResponse(
