@@ -289,9 +289,10 @@ CASES: tuple[Case, ...] = (
     ),
     Case(
         "partitions that a static leader has not found",
-        "unread-in-an-excused-stall",
-        "M01-hw-ignores-followers",
-        "ISRDATA",
+        "excuses/static-leader-and-another-group",
+        "M45-new-partitions-unseen",
+        "no-progress",
+        seed=1,
     ),
     Case(
         "what a static member had to hand over",
