@@ -204,9 +204,10 @@ CASES: tuple[Case, ...] = (
     ),
     Case(
         "the epoch of a deleted topic",
-        "epoch-of-a-deleted-topic",
-        "M01-hw-ignores-followers",
-        "ISRDATA",
+        "excuses/topic-recreated-and-two-groups",
+        "B45-topic-recreated",
+        "no-progress",
+        seed=2,
     ),
     Case(
         "what a result or a window rested on",
