@@ -17,6 +17,7 @@ from typing import Any
 from unittest.mock import patch
 
 from kafkasim.scenarios.judging.copies.idempotence import REWRITTEN
+from kafkasim.scenarios.judging.copies.missed_markers import MISSED_MARKER
 from kafkasim.scenarios.judging.delivery import FROM_POSITIONS
 from kafkasim.scenarios.judging.invariants.traced import FROM_EPOCH
 from kafkasim.scenarios.judging.shares.late import LATE_INITIALIZATION
@@ -311,6 +312,7 @@ TOLD: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
     ("a coordinator without its log", (NOT_DEPOSED,), ()),
     ("offsets that have expired", (EXPIRED,), ()),
     ("rewritten sequences", (REWRITTEN,), ()),
+    ("a missed abort marker", (MISSED_MARKER,), ()),
 )  # fmt: skip
 """Excuses that a result tells: by their reasons, and the anomalies, () for all"""
 
