@@ -141,6 +141,13 @@ class GroupRules:
         """Return whether brokers serve share groups if share.version is 1 (KIP-932, Kafka 4.1)."""
         return False
 
+    def find_share_coordinator(self) -> Errors:
+        """Return what FindCoordinator says of a share group where no broker serves them.
+
+        3.9 knows the type and has no coordinator yet (KafkaApis.getCoordinator).
+        """
+        return Errors.INVALID_REQUEST
+
     def alters_share_offsets(self) -> bool:
         """Return whether AlterShareGroupOffsets does what it is asked.
 

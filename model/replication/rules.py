@@ -278,6 +278,14 @@ class ReplicationRules:
         """
         return True
 
+    def answers_once(self) -> bool:
+        """Return whether ListOffsets answers a partition once that a request names twice.
+
+        Since 4.0 the answers are collected by partition (ReplicaManager.fetchOffset); before, each
+        one that is named has its own (KafkaApis.handleListOffsetRequestV1AndAbove).
+        """
+        return True
+
     def fetch_session_shards(self) -> int:
         """Return into how many shards a broker divides its fetch sessions (KAFKA-9401, 3.8)."""
         return 8

@@ -20,6 +20,7 @@ from kafkasim.model.client.rules import ClientRules
 from kafkasim.model.config.clients import ASSIGNOR_CLASSES
 from kafkasim.model.controller.kraft.feature_levels import SUPPORTED, Ranges
 from kafkasim.model.controller.kraft.rules import ControllerRules
+from kafkasim.model.errors import Errors
 from kafkasim.model.group.modern.assignors.spec import Assignor
 from kafkasim.model.group.modern.assignors.uniform import uniform_assign_4_1
 from kafkasim.model.group.rules import GroupRules
@@ -230,9 +231,17 @@ class Group39(GroupRules):
         """Return True: in the preview of KIP-848."""
         return True
 
+    def find_share_coordinator(self) -> Errors:
+        """Return COORDINATOR_NOT_AVAILABLE: KIP-932 was begun (KafkaApis.getCoordinator)."""
+        return Errors.COORDINATOR_NOT_AVAILABLE
+
 
 class Group28(Group39):
     """The group coordinators of 2.8."""
+
+    def find_share_coordinator(self) -> Errors:
+        """Return INVALID_REQUEST: no such type (FindCoordinatorRequest.CoordinatorType.forId)."""
+        return Errors.INVALID_REQUEST
 
     def skips_assignment_of_returning_leader(self) -> bool:
         """Return False: KIP-814 came in 3.2."""
@@ -263,7 +272,15 @@ class Group41(GroupRules):
         return True
 
 
-class Replication28(ReplicationRules):
+class Replication39(ReplicationRules):
+    """The brokers of 3.9."""
+
+    def answers_once(self) -> bool:
+        """Return False: KafkaApis.handleListOffsetRequestV1AndAbove answers all that it reads."""
+        return False
+
+
+class Replication28(Replication39):
     """The brokers of 2.8."""
 
     def fetch_session_shards(self) -> int:
@@ -304,6 +321,7 @@ RULES: dict[str, dict[str, type]] = {
         "group": Group39,
         "lifecycle": Lifecycle39,
         "raft": Raft39,
+        "replication": Replication39,
         "transaction": Transaction39,
     },
     "4.1": {

@@ -22,9 +22,6 @@ DIFFERENT: dict[str, dict[str, str]] = {
     "4.0.0": {},
     "4.1.0": {},
     ZOOKEEPER: {
-        "groups / FindCoordinator of a share group": "3.9 knows the type, but has no coordinator",
-        "offsets and epochs / ListOffsets of one partition twice": "3.9 answers it twice, 4.0 once",
-        "topics / create on no broker": "3.9 creates a partition without replicas",
         "moving / unregister a broker that is none": "clients see before that it is not offered",
     },
 }

@@ -15,6 +15,8 @@ from kafkasim.model.effects import Exit
 from kafkasim.model.errors import Errors
 from kafkasim.model.facts import BrokerRegistration, ControlRequest, LogLoaded, PartitionChanged
 from kafkasim.model.messages import (
+    CreatableTopic,
+    CreateTopicsRequest,
     DeleteTopicsRequest,
     FindCoordinatorRequest,
     InitProducerIdRequest,
@@ -220,6 +222,23 @@ def test_preferred_leaders_by_znode(cluster: ZkCluster) -> None:
     cluster.step(SECOND)
     assert cluster.tree(state_path(TP)).leader == 1
     assert cluster.tree(PREFERRED_ELECTION) is None
+
+
+@pytest.mark.parametrize(("empty", "leader"), [(False, 1), (True, 2)])
+def test_a_partition_without_replicas_ends_the_balance_of_leaders(empty: bool, leader: int) -> None:
+    """AdminZkClient.validateTopicCreate accepts it; checkAndTriggerAutoLeaderRebalance fails."""
+    cluster = ZkCluster(leader_imbalance_check_interval_seconds=5)
+    cluster.create()
+    if empty:
+        topic = CreatableTopic("none", -1, -1, ((),))
+        assert cluster.operate(CreateTopicsRequest((topic,), 2000)).results == (
+            ("none", Errors.REQUEST_TIMED_OUT, ""),
+        )
+    cluster.crash("broker-1")
+    cluster.step(12 * SECOND)
+    cluster.restart("broker-1")
+    cluster.step(12 * SECOND)
+    assert cluster.tree(state_path(TP)).leader == leader
 
 
 def test_producer_ids_of_two_brokers_are_of_two_blocks(cluster: ZkCluster) -> None:

@@ -261,7 +261,10 @@ class KafkaApis:
         kind = self.coordinators.by_key_type.get(request.key_type)
         valid = request.key_type != SHARE or is_coordinator_key(request.key)
         if kind is None or not valid:
-            self.respond(item, FindCoordinatorResponse(Errors.INVALID_REQUEST, -1, ""), now)
+            error = Errors.INVALID_REQUEST
+            if kind is None:
+                error = self.coordinators.not_served(request.key_type)
+            self.respond(item, FindCoordinatorResponse(error, -1, ""), now)
             return
         topic = self.image.topic_by_name(kind.topic.topic)
         if topic is None:

@@ -214,7 +214,8 @@ class KafkaBroker:
             lane_of = self.share_coordinator.runtime.lane_of
             topic = share_group_state_topic(config)
             entries += (CoordinatorTopic(SHARE, topic, self.share_coordinator, lane_of),)
-        self.coordinators = CoordinatorTopics(process.out, entries)
+        without_share = rules.group.find_share_coordinator()
+        self.coordinators = CoordinatorTopics(process.out, entries, without_share)
 
     # --------------------------------------------------------------------------------- threads
 

@@ -41,14 +41,17 @@ class OffsetQueries:
         self._rules = rules
 
     def list_offsets(self, request: ListOffsetsRequest) -> tuple[ListOffsetsPartitionResponse, ...]:
-        """Answer ListOffsets; a partition that stands twice is refused, and answered once."""
+        """Answer ListOffsets; a partition that stands twice is refused."""
         times = Counter([asked.tp for asked in request.partitions])
+        answered = request.partitions
+        if self._rules.answers_once():
+            answered = tuple({each.tp: each for each in request.partitions}.values())
         return tuple(
             [
                 self.list_offset(request, asked)
                 if times[asked.tp] == 1
                 else _offset_error(asked, Errors.INVALID_REQUEST)
-                for asked in {each.tp: each for each in request.partitions}.values()
+                for asked in answered
             ]
         )
 

@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kafkasim.model.effects import Post, Then
+from kafkasim.model.errors import Errors
 from kafkasim.model.messages import CreatableTopic
 from kafkasim.model.records import (
     GROUP_METADATA_TOPIC,
@@ -62,10 +63,16 @@ class CoordinatorTopic:
 
 
 class CoordinatorTopics:
-    """The table, by topic."""
+    """The table, by topic; ``without_share`` is the error of FindCoordinator if SHARE has none."""
 
-    def __init__(self, out: list[Any], entries: tuple[CoordinatorTopic, ...]) -> None:
+    def __init__(
+        self,
+        out: list[Any],
+        entries: tuple[CoordinatorTopic, ...],
+        without_share: Errors = Errors.INVALID_REQUEST,
+    ) -> None:
         self._out = out
+        self._without_share = without_share
         self.by_name = {entry.topic.topic: entry for entry in entries}
         self.by_key_type = {entry.key_type: entry for entry in entries}
 
@@ -73,6 +80,10 @@ class CoordinatorTopics:
         """Return the coordinator whose state a topic holds, None for an ordinary topic."""
         entry = self.by_name.get(topic)
         return None if entry is None else entry.coordinator
+
+    def not_served(self, key_type: int) -> Errors:
+        """Return the error of FindCoordinator for a key type that no coordinator serves."""
+        return self._without_share if key_type == SHARE else Errors.INVALID_REQUEST
 
     def committed(self, tp: TopicPartition, high_watermark: int) -> None:
         """Tell the coordinator of a partition its new high watermark."""

@@ -200,13 +200,12 @@ class TopicWriter:
 def _problem(topic: CreatableTopic, assigned: Assignments) -> Refused | None:
     """Return what is wrong with replicas or settings (AdminZkClient.validateTopicCreate).
 
-    Kafka accepts partitions without any replica, which nothing can ever serve; here they are
-    refused.
+    Partitions without any replica are accepted, though no broker can ever lead them.
     """
     if any(len(replicas) != len(assigned[0]) for replicas in assigned):
         message = "All partitions should have the same number of replicas"
         return Refused(Errors.INVALID_REPLICA_ASSIGNMENT, message)
-    if not assigned[0] or any(_has_duplicates(replicas) for replicas in assigned):
+    if any(_has_duplicates(replicas) for replicas in assigned):
         message = f"Duplicate replica assignment found: {assigned}"
         return Refused(Errors.INVALID_REPLICA_ASSIGNMENT, message)
     problem = config_problem(topic)

@@ -72,12 +72,19 @@ class LeaderElections:
         self.events.put("AutoPreferredReplicaLeaderElection", steps)
 
     def _balance(self) -> Steps:
-        """Elect the preferred leaders of brokers that lead too few of their partitions."""
+        """Elect the preferred leaders of brokers that lead too few of their partitions.
+
+        The event fails while any partition has no replica (checkAndTriggerAutoLeaderRebalance takes
+        the head of each assignment).
+        """
         context = self.context
         by_broker: dict[int, list[TopicPartition]] = {}
         for tp, assignment in context.assignments.items():
-            if not context.deleting(tp.topic):
-                by_broker.setdefault(assignment.replicas[0], []).append(tp)
+            if context.deleting(tp.topic):
+                continue
+            if not assignment.replicas:
+                return
+            by_broker.setdefault(assignment.replicas[0], []).append(tp)
         for broker, preferred in by_broker.items():
             astray = [
                 tp for tp in preferred
