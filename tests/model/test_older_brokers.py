@@ -1,0 +1,52 @@
+"""Requests that brokers of older releases answer otherwise than those of 4.0."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkasim.model.broker import BrokerRules
+from kafkasim.model.errors import Errors
+from kafkasim.model.messages import (
+    FindCoordinatorRequest,
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+)
+from kafkasim.scenarios.variants.releases import RULES
+from tests.model.broker_cluster import TP, Cluster
+
+
+def cluster_of(release: str) -> Cluster:
+    """Return a cluster whose brokers have the rules of a release."""
+    rules = RULES.get(release, {})
+    parts = {part: rules[part]() for part in ("group", "replication") if part in rules}
+    cluster = Cluster(BrokerRules(**parts))
+    cluster.create()
+    return cluster
+
+
+@pytest.mark.parametrize(
+    ("release", "error"),
+    [
+        ("2.8-zk", Errors.INVALID_REQUEST),  # FindCoordinatorRequest.CoordinatorType.forId
+        ("3.9", Errors.COORDINATOR_NOT_AVAILABLE),  # KafkaApis.getCoordinator
+        ("4.0", Errors.INVALID_REQUEST),
+    ],
+)
+def test_the_coordinator_of_a_share_group_where_there_is_none(release: str, error: Errors) -> None:
+    cluster = cluster_of(release)
+    assert cluster.ask("broker-1", FindCoordinatorRequest("readers", 2)).error is error
+    assert cluster.ask("broker-1", FindCoordinatorRequest("readers", 7)).error is (
+        Errors.INVALID_REQUEST
+    )
+
+
+@pytest.mark.parametrize(("release", "times"), [("2.8-zk", 2), ("3.9", 2), ("4.0", 1)])
+def test_a_partition_that_stands_twice_is_answered_as_often_before_4_0(
+    release: str, times: int
+) -> None:
+    """KafkaApis.handleListOffsetRequestV1AndAbove; since 4.0 ReplicaManager.fetchOffset."""
+    one = ListOffsetsPartition(TP, -1, -1)
+    answer = cluster_of(release).ask("broker-1", ListOffsetsRequest(-1, 0, (one, one)))
+    refused = ListOffsetsPartitionResponse(TP, Errors.INVALID_REQUEST, -1, -1, -1)
+    assert answer.partitions == (refused,) * times
