@@ -7,7 +7,10 @@ offset of a voter's Fetch acknowledges everything below, so a Barrier makes its 
 the next Fetch leaves. Observers flush nothing.
 
 If the leader answers with a snapshot, the follower fetches that in chunks (KIP-630), makes it
-durable, starts its log anew at its end and fetches on. Each chunk restarts the fetch timeout.
+durable, starts its log anew at its end and fetches on. Each chunk restarts the fetch timeout. If it
+is refused, the follower begins again with a Fetch. Kafka's follower does so when it next takes the
+leader for one of its bootstrap servers, whose connections have backoffs of their own; here the
+Fetch goes to another voter, or after the backoff to the leader.
 """
 
 from __future__ import annotations
@@ -165,7 +168,8 @@ class QuorumFetcher:
     def _on_answer(self, peer: Peer, epoch: int, answer: Any, now: int) -> None:
         """Apply the answer to a Fetch that was sent in ``epoch``, and send the next one."""
         peer.fetching = False
-        if type(answer) is Failed:
+        failed = type(answer) is Failed or answer.error is Errors.UNKNOWN_SERVER_ERROR
+        if failed:
             peer.not_before = now + self._backoff_us()
         # While this Fetch still counts as active: the new leader may be this peer.
         usable = self._take_response(answer, now)
@@ -181,7 +185,7 @@ class QuorumFetcher:
                     self._apply(role, answer, now)
             if not self._context.timers.armed(RETRY_TIMER):
                 self.poll(now)
-        elif type(answer) is Failed or (isinstance(role, Follower) and role.epoch > epoch):
+        elif failed or (isinstance(role, Follower) and role.epoch > epoch):
             self.poll(now)
         else:
             self._poll_later(now)
@@ -189,6 +193,9 @@ class QuorumFetcher:
     def _take_response(self, answer: Any, now: int) -> bool:
         """Take what an answer says of the quorum; return whether the rest of it may be used."""
         if self._quorum.halted or type(answer) is Failed:
+            return False
+        if answer.error is Errors.UNKNOWN_SERVER_ERROR:  # handleTopLevelError
+            self._forget_snapshot()
             return False
         if answer.error in SNAPSHOT_ERRORS:
             self._forget_snapshot()

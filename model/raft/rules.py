@@ -105,6 +105,15 @@ class RaftRules:
         """
         return False
 
+    def writes_snapshot_refusals(self) -> bool:
+        """Return whether a follower can read why its FetchSnapshot is refused.
+
+        Up to 4.2 it cannot: a refusal lacks unalignedRecords, which must not be null
+        (RaftUtil.singletonFetchSnapshotResponse), so the request handler answers
+        UNKNOWN_SERVER_ERROR in its place, without the leader and its epoch.
+        """
+        return False
+
     def leader_end_offset(self, log_end_offset: int, flushed_offset: int) -> int:
         """Return how far the leader counts its own log: as far as it is flushed."""
         return flushed_offset

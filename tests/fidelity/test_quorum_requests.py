@@ -11,21 +11,6 @@ WITHOUT_ID = "the model's brokers have no directory id in the quorum: nothing de
 
 FEATURES = "the model's features lack group.version and kraft.version (feature_levels.py)"
 OF_CONTROLLER = "a leader that adds a voter asks whether it answers, and reads no features"
-REFUSED_SNAPSHOT = (
-    "Kafka's refusal lacks unalignedRecords, so it cannot be written, and a server error stands"
-    " for it; the model refuses as handleFetchSnapshotRequest means to"
-)
-
-SNAPSHOTS = (
-    "a snapshot of an old epoch's leader",
-    "a snapshot of a coming epoch's leader",
-    "a snapshot that is none",
-    "a snapshot of another epoch",
-    "the snapshot that formatting makes",
-    "a snapshot beyond its end",
-    "a snapshot before its start",
-    "a snapshot that is none, beyond its end",
-)
 
 DIFFERENT = {
     **{
@@ -35,7 +20,6 @@ DIFFERENT = {
     },
     **{f"{kind}: api versions / of a broker": FEATURES for kind in QUORUMS},
     **{f"{kind}: api versions / of the controller": OF_CONTROLLER for kind in QUORUMS},
-    **{f"static: replicating / {asked}": REFUSED_SNAPSHOT for asked in SNAPSHOTS},
 }
 """What the model answers otherwise, with the reason."""
 

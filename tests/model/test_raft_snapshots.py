@@ -3,11 +3,21 @@
 import pytest
 
 from kafkasim.model.config import BrokerConfig
+from kafkasim.model.effects import Request
 from kafkasim.model.errors import Errors
+from kafkasim.model.messages import FetchSnapshotRequest
+from kafkasim.model.raft.rules import RaftRules
 from tests.model.raft_cluster import World
 
 SECOND = 1_000_000
 SMALL = BrokerConfig(metadata_log_segment_bytes=400, metadata_max_retention_bytes=0)
+
+
+class ReadableRefusals(RaftRules):
+    """A Kafka that writes why a FetchSnapshot is refused, as handleFetchSnapshotRequest means to."""
+
+    def writes_snapshot_refusals(self):
+        return True
 
 
 def cluster(observers=1, **kwargs):
@@ -145,8 +155,9 @@ def test_a_power_loss_while_a_snapshot_is_loaded(moment):
     assert world.nodes[behind].committed == world.nodes[leader].committed
 
 
-def test_a_snapshot_that_was_cleaned_while_being_fetched_is_asked_for_anew():
-    world = cluster()
+@pytest.mark.parametrize("rules", [RaftRules(), ReadableRefusals()])
+def test_a_snapshot_that_was_cleaned_while_being_fetched_is_asked_for_anew(rules):
+    world = cluster(rules=rules)
     leader = world.leader()
     world.isolate(4)
     fill(world, 300)
@@ -155,12 +166,13 @@ def test_a_snapshot_that_was_cleaned_while_being_fetched_is_asked_for_anew():
     world.heal()
     store = world.nodes[4].raft.snapshots.store
     world.run_until(lambda: store.written((306, 1)) > 0)
-    world.append([500])
-    leading = world.nodes[leader]
-    world.run_until(lambda: leading.committed[-1][2] == 500)
-    leading.raft.snapshots.store.delete((306, 1))
-    world.run(2 * SECOND)
-    assert world.nodes[4].raft.log_end_offset in (0, 1, 307)
+    world.isolate(4)
+    fill(world, 20)
+    world.snapshot(leader, clean=True)
+    assert world.nodes[leader].raft.snapshots.store.ids == [(326, 1)]
+    world.heal()
+    world.run(5 * SECOND)
+    assert world.nodes[4].loaded == [(326, 1)]
     assert world.halts == []
 
 
@@ -196,27 +208,48 @@ def test_the_epoch_of_a_log_that_is_all_snapshot_is_the_snapshots():
     assert (raft.replicated_log.last_epoch, raft.log_end_offset, raft.high_watermark) == (1, 26, 26)
 
 
-def test_fetch_snapshot_is_refused_in_kafkas_words():
-    world = cluster()
+@pytest.mark.parametrize(
+    ("rules", "refused"),
+    [
+        (RaftRules(), dict.fromkeys(range(6), Errors.UNKNOWN_SERVER_ERROR)),
+        (
+            ReadableRefusals(),
+            {
+                0: Errors.NOT_LEADER_OR_FOLLOWER,
+                1: Errors.FENCED_LEADER_EPOCH,
+                2: Errors.UNKNOWN_LEADER_EPOCH,
+                3: Errors.SNAPSHOT_NOT_FOUND,
+                4: Errors.POSITION_OUT_OF_RANGE,
+                5: Errors.POSITION_OUT_OF_RANGE,
+            },
+        ),
+    ],
+)
+def test_kafka_cannot_write_a_refusal_of_fetch_snapshot(rules, refused):
+    """It lacks unalignedRecords, which must not be null (RaftUtil)."""
+    world = cluster(rules=rules)
     leader = world.leader()
     follower = next(i for i in (1, 2, 3) if i != leader)
     fill(world, 2)
     world.snapshot(leader)
 
     def ask(i, epoch, snapshot=(3, 1), position=0):
-        from kafkasim.model.effects import Request
-        from kafkasim.model.messages import FetchSnapshotRequest
-
         node = world.nodes[i]
         message = FetchSnapshotRequest(4, epoch, snapshot, position)
         node.raft.on_request(Request(99, 1, message, world.now), world.now)
         return node.out.pop().message
 
-    assert ask(follower, 1).error is Errors.NOT_LEADER_OR_FOLLOWER
-    assert ask(leader, 0).error is Errors.FENCED_LEADER_EPOCH
-    assert ask(leader, 2).error is Errors.UNKNOWN_LEADER_EPOCH
-    assert ask(leader, 1, (2, 1)).error is Errors.SNAPSHOT_NOT_FOUND
-    assert ask(leader, 1, position=10_000).error is Errors.POSITION_OUT_OF_RANGE
+    asked = [
+        ask(follower, 1),
+        ask(leader, 0),
+        ask(leader, 2),
+        ask(leader, 1, (2, 1)),
+        ask(leader, 1, position=10_000),
+        ask(leader, 1, position=-1),
+    ]
+    assert {number: answer.error for number, answer in enumerate(asked)} == refused
+    known = rules.writes_snapshot_refusals()
+    assert [answer.leader_epoch for answer in asked] == [1 if known else -1] * 6
     answer = ask(leader, 1)
     assert (answer.error, answer.size, sum(size for _, size in answer.items)) == (
         Errors.NONE, 400, 400,

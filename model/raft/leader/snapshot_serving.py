@@ -14,6 +14,7 @@ from kafkasim.model.messages import FetchSnapshotRequest, FetchSnapshotResponse
 from kafkasim.model.raft.context import RaftContext
 from kafkasim.model.raft.leader.check_quorum import CheckQuorum
 from kafkasim.model.raft.log.snapshot_store import SnapshotStore, chunk_size
+from kafkasim.model.raft.quorum.election_state import NONE
 from kafkasim.model.raft.quorum.quorum_state import QuorumState
 from kafkasim.model.raft.quorum.states import Leader
 from kafkasim.model.storage.files import DiskError
@@ -39,8 +40,8 @@ class SnapshotServer:
         request: FetchSnapshotRequest = item.message
         role = self._quorum.role
         error = self._quorum.check_leader_epoch(request.current_leader_epoch)
-        if error is Errors.NONE and request.snapshot_id not in self._store.ids:
-            error = Errors.SNAPSHOT_NOT_FOUND
+        if error is Errors.NONE:
+            error = self._problem(request)
         if error is not Errors.NONE or not isinstance(role, Leader):
             self._refuse(item, error)
             return
@@ -56,13 +57,20 @@ class SnapshotServer:
     def _refuse(self, item: Request, error: Errors) -> None:
         quorum = self._quorum
         response = FetchSnapshotResponse(error, quorum.leader_id, quorum.epoch)
+        if not self._context.rules.writes_snapshot_refusals():
+            response = FetchSnapshotResponse(Errors.UNKNOWN_SERVER_ERROR, NONE, NONE)
         self._context.respond(item, response)
+
+    def _problem(self, request: FetchSnapshotRequest) -> Errors:
+        """Return NONE if there is such a snapshot, and the position is in it."""
+        if request.snapshot_id not in self._store.ids:
+            return Errors.SNAPSHOT_NOT_FOUND
+        inside = 0 <= request.position < self._store.size(request.snapshot_id)
+        return Errors.NONE if inside else Errors.POSITION_OUT_OF_RANGE
 
     def _chunks(self, role: Leader, request: FetchSnapshotRequest) -> FetchSnapshotResponse:
         leader, snapshot = self._context.node_id, request.snapshot_id
         size = self._store.size(snapshot)
-        if not 0 <= request.position < size:
-            return FetchSnapshotResponse(Errors.POSITION_OUT_OF_RANGE, leader, role.epoch)
         items: list[tuple[Any, int]] = []
         position = taken = 0
         for chunk in self._store.read(snapshot):
