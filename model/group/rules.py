@@ -270,6 +270,10 @@ class GroupRules:
         """Return the server-side assignor of a name (group.consumer.assignors)."""
         return ASSIGNORS[name]
 
+    def needs_group_version(self) -> bool:
+        """Return whether consumer groups need group.version 1 (isConsumerGroupProtocolEnabled)."""
+        return True
+
     def counts_racks(self) -> bool:
         """Return whether a group's epoch rises when replicas of its topics move to other racks.
 

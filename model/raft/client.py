@@ -29,8 +29,6 @@ from kafkasim.model.effects import Post, Process, Request
 from kafkasim.model.errors import Errors
 from kafkasim.model.messages import (
     AddRaftVoterRequest,
-    ApiVersionsRequest,
-    ApiVersionsResponse,
     BeginQuorumEpochRequest,
     DescribeQuorumRequest,
     DescribeQuorumResponse,
@@ -173,6 +171,10 @@ class RaftClient:
     def log_end_offset(self) -> int:
         """The offset that the next record will get."""
         return self.log.log_end_offset
+
+    def kraft_version(self) -> int:
+        """Return the finalized kraft.version, as far as this replica's log tells it."""
+        return self.voter_sets.kraft_version()
 
     def describe_quorum(self, now: int) -> DescribeQuorumResponse | None:
         """Return what the leader knows of voters and observers; None if this is no leader."""
@@ -389,11 +391,7 @@ class RaftClient:
             RemoveRaftVoterRequest: self._voter_changes.on_remove,
             UpdateRaftVoterRequest: self._voter_changes.on_update,
             DescribeQuorumRequest: self._on_describe,
-            ApiVersionsRequest: self._on_versions,
         }
-
-    def _on_versions(self, item: Request, now: int) -> None:
-        self._context.respond(item, ApiVersionsResponse(Errors.NONE, (), -1))
 
     def _on_describe(self, item: Request, now: int) -> None:
         answer = self.describe_quorum(now)

@@ -231,6 +231,10 @@ class Group39(GroupRules):
         """Return True: in the preview of KIP-848."""
         return True
 
+    def needs_group_version(self) -> bool:
+        """Return False: the setting alone decides (KafkaApis.isConsumerGroupProtocolEnabled)."""
+        return False
+
     def find_share_coordinator(self) -> Errors:
         """Return COORDINATOR_NOT_AVAILABLE: KIP-932 was begun (KafkaApis.getCoordinator)."""
         return Errors.COORDINATOR_NOT_AVAILABLE

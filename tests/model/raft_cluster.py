@@ -31,7 +31,9 @@ from kafkasim.model.effects import (
     Response,
     Send,
 )
+from kafkasim.model.errors import Errors
 from kafkasim.model.facts import RaftRole
+from kafkasim.model.messages import ApiVersionsRequest, ApiVersionsResponse
 from kafkasim.model.raft.client import RaftClient
 from kafkasim.model.raft.rules import RaftRules
 from kafkasim.model.records import TopicPartition
@@ -109,7 +111,11 @@ class Node(Process):
         self.raft.start(now)
 
     def on_request(self, item, now):
-        self.raft.on_request(item, now)
+        if type(item.message) is ApiVersionsRequest:  # a controller answers, not its Raft client
+            response = ApiVersionsResponse(Errors.NONE, (), -1)
+            self.out.append(Respond(item.connection, item.correlation, response))
+        else:
+            self.raft.on_request(item, now)
 
     def on_leader_change(self, leader_id, epoch, now):
         self.leaders.append((leader_id, epoch))

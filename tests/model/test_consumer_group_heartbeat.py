@@ -15,7 +15,7 @@ from kafkasim.model.messages import (
     ConsumerGroupHeartbeatResponse,
 )
 from kafkasim.model.records import TopicPartition
-from kafkasim.scenarios.variants.releases import Group41
+from kafkasim.scenarios.variants.releases import Group39, Group41
 from tests.model.consumer_group_harness import (
     GROUP,
     ConsumerBench,
@@ -180,8 +180,17 @@ def test_the_protocol_needs_its_feature_and_its_setting() -> None:
     old.image.features["metadata.version"] = 21
     off = ConsumerBench(group_coordinator_rebalance_protocols=("classic",))
     scala = ConsumerBench(new_coordinator=False)
-    for bench in (old, off, scala):
+    without = ConsumerBench()
+    without.image.features["group.version"] = 0
+    for bench in (old, off, scala, without):
         assert bench.elect().get(joining("a")) == refused(Errors.UNSUPPORTED_VERSION)
+
+
+def test_the_preview_of_3_9_needs_its_setting_alone() -> None:
+    """KafkaApis.isConsumerGroupProtocolEnabled looks at group.version since 4.0."""
+    bench = ConsumerBench(rules=Group39())
+    bench.image.features["metadata.version"] = 21
+    assert bench.elect().get(joining("a")).error is Errors.NONE
 
 
 # Static members.

@@ -7,6 +7,7 @@ import pytest
 from kafkasim.model.controller.common.image import MetadataImage
 from kafkasim.model.controller.common.records import (
     ELR_FEATURE,
+    GROUP_VERSION,
     METADATA_VERSION,
     TRANSACTION_VERSION,
     FeatureLevelRecord,
@@ -81,6 +82,26 @@ def test_what_is_finalized_above_a_release_shuts_it_out() -> None:
     assert unsupported(OLD, {METADATA_VERSION: 25}) == METADATA_VERSION
     assert unsupported(OLD, {METADATA_VERSION: 21, ELR_FEATURE: 1}) == ELR_FEATURE
     assert unsupported(OLD, {METADATA_VERSION: 21, ELR_FEATURE: 0}) is None
+
+
+@pytest.mark.parametrize(
+    ("levels", "version"),
+    [
+        ((21,), 0),  # 3.9-IV0
+        ((22,), 1),  # 4.0-IV0
+        ((21, 25), 0),  # a newer metadata version changes no other feature
+    ],
+)
+def test_group_version_is_that_of_the_first_metadata_version(
+    levels: tuple[int, ...], version: int
+) -> None:
+    """GroupVersion.bootstrapMetadataVersion; consumer groups need 1 (KIP-848)."""
+    image = MetadataImage()
+    for offset, level in enumerate(levels):
+        image.apply(FeatureLevelRecord(METADATA_VERSION, level), offset, 1)
+    assert image.group_version == image.finalized_features().get(GROUP_VERSION, 0) == version
+    image.apply(FeatureLevelRecord(GROUP_VERSION, 1 - version), len(levels), 1)
+    assert image.group_version == 1 - version
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ SMALL = BrokerConfig(metadata_log_segment_bytes=400, metadata_max_retention_byte
 
 
 class ReadableRefusals(RaftRules):
-    """A Kafka that writes why a FetchSnapshot is refused, as handleFetchSnapshotRequest means to."""
+    """A leader that writes the refusals that handleFetchSnapshotRequest makes."""
 
     def writes_snapshot_refusals(self):
         return True

@@ -187,7 +187,11 @@ def test_offsets_of_no_transaction_are_refused() -> None:
 
 def test_api_versions_tells_the_finalized_features() -> None:
     answer = Cluster().ask("broker-1", ApiVersionsRequest())
-    assert dict(answer.finalized_features) == {"metadata.version": 25, "transaction.version": 2}
+    assert dict(answer.finalized_features) == {
+        "group.version": 1,
+        "metadata.version": 25,
+        "transaction.version": 2,
+    }
     assert answer.finalized_features_epoch > 0
     answer = ZkCluster().ask("broker-1", ApiVersionsRequest())
     assert (answer.finalized_features, answer.finalized_features_epoch) == ((), -1)

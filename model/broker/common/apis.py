@@ -21,14 +21,13 @@ from kafkasim.model.broker.common.transactions.offset_commits import TxnOffsetCo
 from kafkasim.model.channel import Failed
 from kafkasim.model.controller.common.client_quotas import described
 from kafkasim.model.controller.common.configs import preprocess
-from kafkasim.model.controller.common.responses import OPERATOR_REQUESTS, failed
+from kafkasim.model.controller.common.responses import OPERATOR_REQUESTS, api_versions, failed
 from kafkasim.model.controller.common.topics import name_problem
 from kafkasim.model.effects import Request, Respond
 from kafkasim.model.errors import Errors
 from kafkasim.model.group.coordinator import GROUP_REQUESTS
 from kafkasim.model.messages import (
     ApiVersionsRequest,
-    ApiVersionsResponse,
     CreateTopicsRequest,
     CreateTopicsResponse,
     DeleteRecordsRequest,
@@ -247,9 +246,7 @@ class KafkaApis:
 
     def on_api_versions(self, item: Request, now: int) -> None:
         """Respond with the finalized features (KIP-584)."""
-        features = tuple(sorted(self.image.finalized_features().items()))
-        epoch = self.image.offset if features else -1
-        self.respond(item, ApiVersionsResponse(NONE, features, epoch), now)
+        self.respond(item, api_versions(self.image, self.controller.kraft_version()), now)
 
     def on_find_coordinator(self, item: Request, now: int) -> None:
         """Respond with the leader of the partition that holds the group or other key.

@@ -46,6 +46,7 @@ class ControllerAccess(NamedTuple):
     topics: ControllerChannel  # CreateTopics for topics that clients need
     producer_ids: ControllerChannel  # AllocateProducerIds
     named: Callable[[], int]  # returns the controller that Metadata responses name, −1 for none
+    kraft_version: Callable[[], int]  # returns the quorum's; 0 without a quorum
 
 
 class ControllerNodes(Protocol):

@@ -143,7 +143,7 @@ class Broker(BrokerProcess):
         Kafka takes a random one; here it is this broker, or if that is fenced the first live one.
         """
         link = self._link("forwarding", timeout_ms, RETRY_TIMEOUT_MS)
-        return ControllerAccess(link, link, link, self._forwarder)
+        return ControllerAccess(link, link, link, self._forwarder, self.raft.kraft_version)
 
     def _forwarder(self) -> int:
         brokers = self.loader.image.brokers

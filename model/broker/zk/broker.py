@@ -140,7 +140,11 @@ class ZkBroker(BrokerProcess):
     def _controller_access(self) -> ControllerAccess:
         link = self._link("producer-ids", RETRY_TIMEOUT_MS)
         return ControllerAccess(
-            OwnRequests(self.admin), OwnTopicCreation(self.admin), link, self.cache.active
+            OwnRequests(self.admin),
+            OwnTopicCreation(self.admin),
+            link,
+            self.cache.active,
+            lambda: 0,
         )
 
     def _obey_controller(self, rules: BrokerRules) -> ControllerEpochs:

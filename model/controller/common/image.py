@@ -17,7 +17,9 @@ from typing import Any
 
 from kafkasim.model.controller.common.records import (
     ELR_FEATURE,
+    GROUP_VERSION,
     METADATA_VERSION,
+    METADATA_VERSION_4_0_IV0,
     METADATA_VERSION_4_0_IV2,
     NO_LEADER_CHANGE,
     OWN_OFFSET,
@@ -200,13 +202,24 @@ class MetadataImage:
         return self.features.get(TRANSACTION_VERSION, implied)
 
     @property
+    def group_version(self) -> int:
+        """The finalized group.version: 1 lets groups use the consumer protocol (KIP-848). That of
+        kafka-storage format is implied, too."""
+        implied = int(self.metadata_version >= METADATA_VERSION_4_0_IV0)
+        return self.features.get(GROUP_VERSION, implied)
+
+    @property
     def share_version(self) -> int:
         """The finalized share.version: 1 lets brokers serve share groups (KIP-932)."""
         return self.features.get(SHARE_VERSION, 0)
 
     def finalized_features(self) -> dict[str, int]:
         """Return the finalized level of each feature that is on."""
-        levels = {**self.features, TRANSACTION_VERSION: self.transaction_version}
+        levels = {
+            **self.features,
+            GROUP_VERSION: self.group_version,
+            TRANSACTION_VERSION: self.transaction_version,
+        }
         return {name: level for name, level in levels.items() if level > 0}
 
     def copy(self) -> MetadataImage:
@@ -366,6 +379,7 @@ class MetadataImage:
     def _feature_level(self, record: FeatureLevelRecord, offset: int) -> None:
         if record.name == METADATA_VERSION and METADATA_VERSION in self.features:
             # A newer metadata version changes no other feature.
+            self.features.setdefault(GROUP_VERSION, self.group_version)
             self.features.setdefault(TRANSACTION_VERSION, self.transaction_version)
         self.features[record.name] = record.feature_level
 

@@ -33,7 +33,10 @@ RECOVERING = 1
 ELR_FEATURE = "eligible.leader.replicas.version"
 METADATA_VERSION = "metadata.version"
 TRANSACTION_VERSION = "transaction.version"  # 2: each transaction has an epoch (KIP-890)
+GROUP_VERSION = "group.version"  # 1: groups may use the consumer protocol (KIP-848)
 SHARE_VERSION = "share.version"  # 1: there are share groups (KIP-932)
+KRAFT_VERSION = "kraft.version"  # 1: the voters may change (KIP-853); no record of the metadata
+METADATA_VERSION_4_0_IV0 = 22  # the first whose default of group.version is 1
 METADATA_VERSION_4_0_IV2 = 24  # the first whose default of transaction.version is 2
 
 

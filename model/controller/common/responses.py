@@ -5,8 +5,9 @@ Both kinds of controller use them, and brokers do for the requests that they for
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from kafkasim.model.controller.common.records import KRAFT_VERSION
 from kafkasim.model.errors import Errors
 from kafkasim.model.messages import (
     AddRaftVoterRequest,
@@ -18,6 +19,7 @@ from kafkasim.model.messages import (
     AlterPartitionReassignmentsResponse,
     AlterPartitionRequest,
     AlterPartitionResponse,
+    ApiVersionsResponse,
     AssignReplicasToDirsRequest,
     AssignReplicasToDirsResponse,
     BrokerHeartbeatRequest,
@@ -49,6 +51,9 @@ from kafkasim.model.messages import (
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
+
+if TYPE_CHECKING:
+    from kafkasim.model.controller.common.image import MetadataImage
 
 _FORWARDED: dict[type, type] = {
     AlterClientQuotasRequest: AlterClientQuotasResponse,
@@ -83,6 +88,18 @@ _ERROR_ALONE: dict[type, type] = {
 
 OPERATOR_REQUESTS: tuple[type, ...] = (*_FORWARDED, *_ERROR_ALONE)
 """The requests of operators that a KRaft broker forwards, but for CreateTopics."""
+
+
+def api_versions(image: MetadataImage, kraft_version: int) -> ApiVersionsResponse:
+    """Return the response to ApiVersions: the finalized features (KIP-584).
+
+    The quorum's own log has kraft.version (KRaftMetadataCache.features); 0 is not named.
+    """
+    levels = image.finalized_features()
+    if kraft_version > 0:
+        levels[KRAFT_VERSION] = kraft_version
+    features = tuple(sorted(levels.items()))
+    return ApiVersionsResponse(Errors.NONE, features, image.offset if features else -1)
 
 
 def not_controller(request: Any) -> Any:

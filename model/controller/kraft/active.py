@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 from kafkasim.model.config import BrokerConfig
 from kafkasim.model.controller.common.records import (
     ELR_FEATURE,
+    GROUP_VERSION,
     TRANSACTION_VERSION,
     FeatureLevelRecord,
     NoOpRecord,
@@ -89,7 +90,7 @@ class ActiveController:
             bootstrap: list[Any] = [
                 FeatureLevelRecord(name, level)
                 for name, level in levels.items()
-                if level > 0 or name == TRANSACTION_VERSION
+                if level > 0 or name in (GROUP_VERSION, TRANSACTION_VERSION)
             ]
             if levels.get(ELR_FEATURE, 0) > 0:  # ActivationRecordsGenerator.recordsForEmptyLog
                 bootstrap += self.managers.configs.elr_safety_records()

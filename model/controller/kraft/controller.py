@@ -26,7 +26,7 @@ from kafkasim.model.controller.common.deltas.snapshot import (
     image_values,
 )
 from kafkasim.model.controller.common.image import MetadataImage
-from kafkasim.model.controller.common.responses import not_controller
+from kafkasim.model.controller.common.responses import api_versions, not_controller
 from kafkasim.model.controller.kraft.active import LANE, ActiveController
 from kafkasim.model.controller.kraft.committed import CommittedMetadata
 from kafkasim.model.controller.kraft.ports import Listeners, Raft
@@ -149,7 +149,10 @@ class Controller(Process):
 
     def on_request(self, item: Request, now: int) -> None:
         """Serve requests of the quorum on lane ``raft`` and all others on lane ``controller``."""
-        if type(item.message) not in HANDLERS:
+        if type(item.message) is ApiVersionsRequest:
+            response = api_versions(self.committed.image, self.raft.kraft_version())
+            self.out.append(Respond(item.connection, item.correlation, response))
+        elif type(item.message) not in HANDLERS:
             self.raft.on_request(item, now)
         elif self.active is None:
             response = not_controller(item.message)

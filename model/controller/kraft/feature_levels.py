@@ -1,7 +1,7 @@
 """Levels of features: what each release supports, and what kafka-storage format writes (KIP-584).
 
-Models MetadataVersion, EligibleLeaderReplicasVersion, TransactionVersion, ShareVersion and
-Formatter. Left out: kraft.version (of the quorum's own log: model/raft), group.version.
+Models MetadataVersion, EligibleLeaderReplicasVersion, TransactionVersion, GroupVersion,
+ShareVersion and Formatter. Left out: kraft.version, which the quorum's own log has (model/raft).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from kafkasim.model.controller.common.records import (
     ELR_FEATURE,
+    GROUP_VERSION,
     METADATA_VERSION,
     METADATA_VERSION_4_0_IV2,
     SHARE_VERSION,
@@ -35,16 +36,17 @@ SUPPORTED: dict[str, Ranges] = {
 def all_ranges(ranges: Ranges) -> Ranges:
     """Return what servers support, with what they do not say.
 
-    transaction.version came with a metadata version, share.version with a release. They are
-    implied by the newest metadata version: a registration that named them would be another record
-    in every run. share.version 1 has no dependency, and is never a default (ShareVersion: a
-    preview in 4.1).
+    group.version and transaction.version came with metadata versions, share.version with a
+    release. They are implied by the newest metadata version: a registration that named them would
+    be another record in every run. share.version 1 has no dependency, and is never a default
+    (ShareVersion: a preview in 4.1).
     """
     newest = {name: high for name, _, high in ranges}.get(METADATA_VERSION, 0)
     if newest < METADATA_VERSION_4_0_IV2:
         return ranges
+    groups = (GROUP_VERSION, 0, 1)
     shares = ((SHARE_VERSION, 0, 1),) if newest >= METADATA_VERSION_4_1_IV0 else ()
-    return (*ranges, (TRANSACTION_VERSION, 0, 2), *shares)
+    return (*ranges, groups, (TRANSACTION_VERSION, 0, 2), *shares)
 
 
 def unsupported(ranges: Ranges, levels: Mapping[str, int]) -> str | None:

@@ -46,10 +46,7 @@ from kafkasim.model.group.modern.state.assignment import (
 )
 from kafkasim.model.group.modern.state.consumer_group import ConsumerGroup, ConsumerGroupState
 from kafkasim.model.group.modern.state.member import ConsumerGroupMember
-from kafkasim.model.group.modern.state.topics import (
-    TopicsImage,
-    group_version,
-)
+from kafkasim.model.group.modern.state.topics import TopicsImage
 from kafkasim.model.group.modern.steps import MemberSteps
 from kafkasim.model.group.rules import GroupRules
 from kafkasim.model.group.shard import GroupShard
@@ -97,7 +94,8 @@ class ConsumerGroupHeartbeats:
     @property
     def enabled(self) -> bool:
         """Whether groups may use this protocol (KafkaApis.isConsumerGroupProtocolEnabled)."""
-        return self._supported and group_version(self.image) >= 1
+        on = self.image.group_version >= 1 or not self.rules.needs_group_version()
+        return self._supported and on
 
     def on_heartbeat(
         self, shard: GroupShard, parked: Parked, request: ConsumerGroupHeartbeatRequest, now: int

@@ -76,6 +76,14 @@ class VoterSets:
         """The offset of the latest VotersRecord; −1 for the static set."""
         return self._history[-1][0]
 
+    def kraft_version(self) -> int:
+        """Return 1 if the latest voters have directory ids (KIP-853), else 0.
+
+        Left out: the KRaftVersionRecord. A broker sees 1 once a VotersRecord is in the log, which
+        Kafka's first leader writes, and here the first change of the voters.
+        """
+        return int(any(voter.directory_id for voter in self.latest))
+
     def at(self, end_offset: int) -> tuple[Voter, ...] | None:
         """Return the set in force below ``end_offset``; None stands for the static set."""
         known = [voters for offset, voters in self._history[1:] if offset < end_offset]

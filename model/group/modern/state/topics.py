@@ -7,9 +7,6 @@ from typing import Protocol
 
 from kafkasim.model.values import value
 
-METADATA_VERSION_4_0_IV0 = 22
-"""From this metadata.version on, kafka-storage format sets group.version to 1 (GroupVersion)."""
-
 
 @value
 class TopicMetadata:
@@ -51,7 +48,7 @@ class TopicsImage(Protocol):
     @property
     def offset(self) -> int: ...
     @property
-    def features(self) -> Mapping[str, int]: ...
+    def group_version(self) -> int: ...
     @property
     def share_version(self) -> int: ...
     @property
@@ -63,15 +60,6 @@ class TopicsImage(Protocol):
     @property
     def topic_names(self) -> Mapping[str, str]: ...
     def topic_by_name(self, name: str) -> Topic | None: ...
-
-
-def group_version(image: TopicsImage) -> int:
-    """Return the level of the feature group.version: 1 lets groups use the consumer protocol.
-
-    The metadata log of the model has no record of it. It is at the level that kafka-storage format
-    gives a new cluster, by its metadata.version.
-    """
-    return int(image.features.get("metadata.version", 0) >= METADATA_VERSION_4_0_IV0)
 
 
 def describe(
@@ -105,7 +93,7 @@ class _NoTopics:
     """The metadata of a broker that knows nothing, for tests of other parts."""
 
     offset = -1
-    features: Mapping[str, int] = {}
+    group_version = 0
     share_version = 0
     group_configs: Mapping[str, Mapping[str, str]] = {}
     brokers: Mapping[int, Broker] = {}
