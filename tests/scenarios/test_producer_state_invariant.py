@@ -43,13 +43,18 @@ def log() -> UnifiedLog:
     return made
 
 
-def found(log: Any, latest_ms: int = 1000, state: TracedPartition | None = None) -> list[str]:
+def found(
+    log: Any,
+    latest_ms: int = 1000,
+    state: TracedPartition | None = None,
+    missed: tuple[int, ...] = (),
+) -> list[str]:
     violations: list[str] = []
     cluster: Any = SimpleNamespace(
         violated=lambda *row: violations.append(row[0]),
         partitions={("t", 0): state or TracedPartition(("t", 0))},
     )
-    check_producer_state(cluster, 1, 1, "broker-1", ("t", 0), log, latest_ms)
+    check_producer_state(cluster, 1, 1, "broker-1", ("t", 0), log, latest_ms, missed=missed)
     return violations
 
 
@@ -76,6 +81,21 @@ def test_a_marker_without_its_record_tells_a_later_reader_nothing(log: UnifiedLo
     assert found(copy) == []
     known.epoch = 0
     assert found(copy) == ["PIDSTATE"]
+
+
+def test_a_marker_that_came_without_its_record_leaves_its_transaction_open(
+    log: UnifiedLog,
+) -> None:
+    """The replica had the data when the cleaner of another one emptied the marker at 1."""
+    copy = make_log()
+    data, marker, *rest = log.batches_from(0)
+    copy.append_as_follower([data, replace(marker, records=()), *rest], 0)
+    copy.update_high_watermark(5)
+    assert (copy.last_stable_offset, found(copy, missed=(1,))) == (0, [])
+    assert found(copy) == ["PIDSTATE"]  # it had copied the marker's record
+    assert found(copy, missed=(5,)) == ["PIDSTATE"]  # it missed the marker of another producer
+    copy.producers.transactions.first_unstable_offset = 2
+    assert found(copy, missed=(1,)) == ["PIDSTATE"]
 
 
 def test_a_snapshot_knows_a_batch_that_the_cleaner_has_removed(log: UnifiedLog) -> None:

@@ -6,6 +6,7 @@ They are judged on whole logs at the end of a run.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Container
 from typing import Any
 
 from kafkasim.model import facts
@@ -263,6 +264,7 @@ def check_producer_state(
     log: Any,
     latest_ms: int,
     forgotten: int = 0,
+    missed: Container[int] = (),
 ) -> None:
     """PIDSTATE: the log's state of each producer is what a replay of its batches gives.
 
@@ -274,6 +276,8 @@ def check_producer_state(
     it may lack one with an open transaction, whose marker was cut off although a high watermark had
     passed it, or the log was loaded with it, if its last data is below ``forgotten``, the end of
     the log then; its last stable offset is behind that transaction.
+    At the offsets ``missed`` another replica's cleaner had been before this one copied on: a marker
+    there has ended no transaction in it, and holds the last stable offset (:func:`_missed_end`).
     """
     replayed, lowest, highest = _replay(log)
     partition, entries, start = cluster.partitions[key], log.producers.entries, log.log_start_offset
@@ -283,7 +287,11 @@ def check_producer_state(
         held, given = _held(entry), _given(partition, log, state, entry)
         if start <= given[2] != state.open:
             lowest, highest = min(lowest, given[2]), min(highest, given[2])
-        if held == given or held == _read_now(partition, log, producer):
+        if held == given:
+            continue
+        if held == _read_now(partition, log, producer):
+            if held is not None and start <= held[2] and _missed_end(log, entry, missed):
+                lowest, highest = min(lowest, held[2]), min(highest, held[2])
             continue
         if held is not None and _raised_epoch(partition, log, entry, state):
             continue
@@ -399,6 +407,17 @@ def _read_now(partition: TracedPartition, log: Any, producer: int) -> tuple[int,
         if state is None
         else _given(partition, log, state, log.producers.entries.get(producer))
     )
+
+
+def _missed_end(log: Any, entry: Any, missed: Container[int]) -> bool:
+    """Return whether a producer's transaction is open because the log got its marker emptied.
+
+    Cleaner.cleanInto keeps the batch of a producer's last marker without its record, which
+    ProducerAppendInfo.append ignores. A replica that was away has the transaction still.
+    """
+    batches = log.batches_from(entry.txn_first_offset)
+    own = [one for one in batches if one.producer_id == entry.producer_id and one.control]
+    return any(not one.records and one.base_offset in missed for one in own)
 
 
 def _held(entry: Any) -> tuple[int, ...] | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.consumer_groups import ConsumerGroups
+from kafkasim.scenarios.judging.copies.uncopied import Uncopied
 from kafkasim.scenarios.judging.groups import Groups
 from kafkasim.scenarios.judging.harm.judges import HARM, Harm
 from kafkasim.scenarios.judging.invariants.cleaned.latest import Cleanings
@@ -61,6 +62,8 @@ class Invariants:
         self._forgotten: dict[tuple[str, PartitionKey], int] = {}
         """By node and partition: where its log ended when it was truncated and knew nobody"""
         self._loaded: dict[tuple[str, PartitionKey], int] = {}  # up to where it was loaded
+        self.uncopied = Uncopied(trace, lambda _topic_id: True)  # from the first transaction on
+        trace.subscribe(facts.TransactionBegun, self._on_begun)
         self._logs = Logs(self.cluster, limits.producer_us)
         Cleanings(self.cluster)
         self._metadata = Metadata(self.cluster)
@@ -99,6 +102,9 @@ class Invariants:
         self._groups.finish()
         return self.cluster.violations
 
+    def _on_begun(self, _seq: int, _t: int, _node: str, _fact: facts.TransactionBegun) -> None:
+        self.uncopied.follow()
+
     def _on_final(self, seq: int, t_us: int, node: str, fact: facts.FinalReplica) -> None:
         check_log(self.cluster, seq, t_us, node, fact, self._jumps)
         self._check_producers(seq, t_us, node, fact)
@@ -128,4 +134,7 @@ class Invariants:
                 if fact.offset < max(loaded, state.exposed, *ends):
                     self._forgotten[node, key] = log.log_end_offset
             forgotten = self._forgotten.get((node, key), 0)
-            check_producer_state(self.cluster, seq, t_us, node, key, log, latest_ms, forgotten)
+            missed = self.uncopied.by(node, key)
+            check_producer_state(
+                self.cluster, seq, t_us, node, key, log, latest_ms, forgotten, missed
+            )
