@@ -11,6 +11,14 @@ from typing import Any
 
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.harm.truth.nodes import Nodes
+from kafkasim.scenarios.judging.invariants.cleaned.producers import (
+    Replay,
+    began_at,
+    began_in_gap,
+    is_cleaned,
+    missed_end,
+    raised_epoch,
+)
 from kafkasim.scenarios.judging.invariants.traced import TracedCluster, TracedPartition
 from kafkasim.scenarios.judging.source import LAST_REPLICA, FactSource, PartitionKey
 from kafkasim.sim.world import EPOCH_US
@@ -199,23 +207,9 @@ def _with_removed(
     return sorted(batches)
 
 
-class _Replay:
-    """One producer as a replay of a log's batches gives it."""
-
-    __slots__ = ("epoch", "heard_ms", "last", "marked", "open", "sequence")
-
-    def __init__(self, epoch: int) -> None:
-        self.epoch = epoch
-        self.last: Any = None  # the last batch with data of this epoch
-        self.sequence: int | None = None  # its last one, −1 without it; None: not in the log
-        self.heard_ms = -1  # the timestamp of its last batch or marker, as it expires by it
-        self.open = -1  # where its open transaction began, −1 without one
-        self.marked = False  # its last marker is not replicated
-
-
 def _replay(
     log: Any, end: int | None = None, *, emptied: bool = True
-) -> tuple[dict[int, _Replay], int, int]:
+) -> tuple[dict[int, Replay], int, int]:
     """Return the producers of a log, and two last stable offsets, by reading all its batches.
 
     With ``end``, only those below it are read; without ``emptied`` no marker whose record the
@@ -223,7 +217,7 @@ def _replay(
     broker that has started since may have forgotten these, because producer snapshots do not name
     them.
     """
-    producers: dict[int, _Replay] = {}
+    producers: dict[int, Replay] = {}
     stable = log.high_watermark
     for batch in log.batches_from(log.log_start_offset):
         if end is not None and batch.base_offset >= end:
@@ -233,7 +227,7 @@ def _replay(
         state = producers.get(batch.producer_id)
         opened = state.open if state is not None else log.log_start_offset or -1
         if state is None:
-            state = producers[batch.producer_id] = _Replay(batch.producer_epoch)
+            state = producers[batch.producer_id] = Replay(batch.producer_epoch)
         elif state.epoch != batch.producer_epoch:
             state.epoch, state.last, state.sequence = batch.producer_epoch, None, -1
         if not batch.control or log.producers.marker_refreshes or state.heard_ms < 0:
@@ -277,7 +271,7 @@ def check_producer_state(
     passed it, or the log was loaded with it, if its last data is below ``forgotten``, the end of
     the log then; its last stable offset is behind that transaction.
     At the offsets ``missed`` another replica's cleaner had been before this one copied on: a marker
-    there has ended no transaction in it, and holds the last stable offset (:func:`_missed_end`).
+    there has ended no transaction in it, and holds the last stable offset (:func:`missed_end`).
     """
     replayed, lowest, highest = _replay(log)
     partition, entries, start = cluster.partitions[key], log.producers.entries, log.log_start_offset
@@ -285,15 +279,14 @@ def check_producer_state(
     for producer, state in replayed.items():
         entry = entries.get(producer)
         held, given = _held(entry), _given(partition, log, state, entry)
+        read_now = held != given and held == _read_now(partition, log, producer)
+        if held is not None and read_now and missed_end(log, entry, missed):
+            given = held
         if start <= given[2] != state.open:
             lowest, highest = min(lowest, given[2]), min(highest, given[2])
-        if held == given:
+        if held == given or read_now:
             continue
-        if held == _read_now(partition, log, producer):
-            if held is not None and start <= held[2] and _missed_end(log, entry, missed):
-                lowest, highest = min(lowest, held[2]), min(highest, held[2])
-            continue
-        if held is not None and _raised_epoch(partition, log, entry, state):
+        if held is not None and raised_epoch(partition, log, entry, state):
             continue
         if _may_forget(log, latest_ms, held, state, forgotten):
             whole = whole and state.open < 0  # the last stable offset passes what was forgotten
@@ -304,9 +297,23 @@ def check_producer_state(
                 f"{node} has {held} as state of producer {producer}; a replay of its log gives"
                 f" {given} (epoch, last sequence, start of its open transaction)",
             )  # fmt: skip
-    stable = log.last_stable_offset
-    fits = max(lowest, start) <= stable <= max(highest, start)
-    if whole and not fits and not _began_at(cluster, key, replayed, stable):
+    if whole and not began_at(cluster, key, replayed, log.last_stable_offset):
+        _check_stable(cluster, seq, t, node, key, log, lowest, highest)
+
+
+def _check_stable(
+    cluster: TracedCluster,
+    seq: int,
+    t: int,
+    node: str,
+    key: PartitionKey,
+    log: Any,
+    lowest: int,
+    highest: int,
+) -> None:
+    """PIDSTATE of a log's last stable offset."""
+    start, stable = log.log_start_offset, log.last_stable_offset
+    if not max(lowest, start) <= stable <= max(highest, start):
         cluster.violated(
             "PIDSTATE", seq, t, key,
             f"{node} has the last stable offset {stable}; a replay of its log gives"
@@ -314,86 +321,21 @@ def check_producer_state(
         )  # fmt: skip
 
 
-def _began_at(
-    cluster: TracedCluster, key: PartitionKey, replayed: dict[int, _Replay], offset: int
-) -> bool:
-    """Return whether a transaction whose marker is not replicated began at an offset, in a batch
-    that a cleaner has removed.
-
-    The cleaner knew a higher high watermark: that of a broker that has crashed since, or of another
-    replica. A snapshot of producers tells where the transaction began.
-    """
-    state = cluster.partitions[key]
-    original = state.originals.get(state.removed.get(offset, (-1, -1)))
-    if original is None or original[0] != offset:
-        return False
-    producer = replayed.get(original[3][0])
-    return producer is not None and producer.marked
-
-
-def _given(partition: TracedPartition, log: Any, state: _Replay, entry: Any) -> tuple[int, ...]:
+def _given(partition: TracedPartition, log: Any, state: Replay, entry: Any) -> tuple[int, ...]:
     """Return what a log must hold of a producer; what is not in the log any more is as it holds it.
 
     That is the last sequence if a snapshot of producers was written before the cleaner removed its
     batch, because there was a later one, which has been truncated since; and where the open
-    transaction began (:func:`_began_in_gap`).
+    transaction began (:func:`began_in_gap`).
     """
     sequence, opened = state.sequence, state.open
     held = _held(entry)
     if held is not None:
-        gone = sequence is None or (held[0] == state.epoch and _is_cleaned(log, entry, state))
+        gone = sequence is None or (held[0] == state.epoch and is_cleaned(log, entry, state))
         sequence = held[1] if gone else sequence
-        if 0 <= held[2] < log.log_start_offset or _began_in_gap(partition, log, entry, state):
+        if 0 <= held[2] < log.log_start_offset or began_in_gap(partition, log, entry, state):
             opened = held[2]
     return (state.epoch, -1 if sequence is None else sequence, opened)
-
-
-def _began_in_gap(partition: TracedPartition, log: Any, entry: Any, state: _Replay) -> bool:
-    """Return whether the batch with which a producer's open transaction began has been removed.
-
-    A cleaner removes nothing behind the last stable offset (LogCleanerManager.cleanableOffsets), so
-    the transaction had ended then. Its marker is gone: a truncation has cut it off, or a cleaner
-    has removed it. The producers were loaded from a snapshot that was written before that marker
-    (ProducerStateManager.truncateAndReload), and the batches that are left add to the transaction
-    (ProducerAppendInfo.appendDataBatch). A marker without its record ends none.
-    """
-    first = entry.txn_first_offset
-    batch = partition.originals.get(partition.removed.get(first, (-1, -1)))
-    if batch is None or first >= (state.open if state.open >= 0 else log.log_end_offset):
-        return False
-    producer = entry.producer_id
-    if (batch[0], *batch[3][:2]) != (first, producer, entry.epoch):
-        return False
-    return entry.epoch == state.epoch and not any(
-        one.base_offset <= first <= one.last_offset
-        or (one.producer_id == producer and one.control and one.records and first < one.base_offset)
-        for one in log.batches_from(log.log_start_offset)
-    )
-
-
-def _is_cleaned(log: Any, entry: Any, state: _Replay) -> bool:
-    """Return whether the last batch of a producer lies in a gap of the log, behind all others."""
-    last = entry.batches[-1][2] if entry.batches else -1
-    if last >= log.log_end_offset or (state.last is not None and last <= state.last.last_offset):
-        return False
-    return last >= 0 and not any(
-        one.base_offset <= last <= one.last_offset for one in log.batches_from(log.log_start_offset)
-    )
-
-
-def _raised_epoch(partition: TracedPartition, log: Any, entry: Any, state: _Replay) -> bool:
-    """Return whether the batch with which a producer raised its epoch has been removed.
-
-    The cleaner keeps the last batch of each producer that the log knows then, so there was a later
-    one. A truncation has cut that off, and loaded the producers from a snapshot that was written in
-    between (Cleaner.cleanInto, ProducerStateManager.truncateAndReload).
-    """
-    if entry.txn_first_offset != state.open or not _is_cleaned(log, entry, state):
-        return False
-    first, _, last, *_ = entry.batches[-1]
-    batch = partition.originals.get(partition.removed.get(last, (-1, -1)))
-    told = (entry.producer_id, entry.epoch, first)
-    return batch is not None and (batch[1] - 1, batch[3][:3]) == (last, told)
 
 
 def _read_now(partition: TracedPartition, log: Any, producer: int) -> tuple[int, ...] | None:
@@ -409,17 +351,6 @@ def _read_now(partition: TracedPartition, log: Any, producer: int) -> tuple[int,
     )
 
 
-def _missed_end(log: Any, entry: Any, missed: Container[int]) -> bool:
-    """Return whether a producer's transaction is open because the log got its marker emptied.
-
-    Cleaner.cleanInto keeps the batch of a producer's last marker without its record, which
-    ProducerAppendInfo.append ignores. A replica that was away has the transaction still.
-    """
-    batches = log.batches_from(entry.txn_first_offset)
-    own = [one for one in batches if one.producer_id == entry.producer_id and one.control]
-    return any(not one.records and one.base_offset in missed for one in own)
-
-
 def _held(entry: Any) -> tuple[int, ...] | None:
     """Return the epoch, last sequence and start of the open transaction of a log's producer."""
     if entry is None:
@@ -431,7 +362,7 @@ def _may_forget(
     log: Any,
     latest_ms: int,
     held: tuple[int, ...] | None,
-    state: _Replay,
+    state: Replay,
     forgotten: int = 0,
 ) -> bool:
     """Return whether a log may have forgotten a producer, or all but its markers.
