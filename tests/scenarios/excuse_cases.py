@@ -310,9 +310,10 @@ CASES: tuple[Case, ...] = (
     ),
     Case(
         "a quota that is spent on connections that were left",
-        "an-old-consumer-answered-where-it-has-left",
-        "M01-hw-ignores-followers",
-        "ISRDATA",
+        "excuses/old-consumer-and-another-group",
+        "M45-new-partitions-unseen",
+        "no-progress",
+        seed=1,
     ),
     Case(
         "a metadata quorum that has lost its voters",
