@@ -251,9 +251,11 @@ CASES: tuple[Case, ...] = (
     ),
     Case(
         "what a group could not read in a stall",
-        "unread-in-an-excused-stall",
-        "M01-hw-ignores-followers",
-        "ISRDATA",
+        "excuses/old-consumer-and-another-group",
+        "M45-new-partitions-unseen",
+        "unseen",
+        seed=1,
+        holds=False,  # another group waits, too, so the stall is not excused
     ),
     Case(
         "a log start that was forgotten",
