@@ -23,6 +23,7 @@ from kafkasim.model.messages.share import (
     DescribeShareGroupOffsetsGroup,
     DescribeShareGroupOffsetsRequest,
     ReadStateResult,
+    ShareAcknowledgeRequest,
     ShareFetchRequest,
     ShareGroupDescribeRequest,
     ShareGroupHeartbeatRequest,
@@ -151,12 +152,20 @@ def test_a_member_waits_for_the_end_of_its_fetch_to_hear_that_no_state_was_read(
     cluster.step(5 * SECOND)
     assert [result.error for result in results] == [Errors.INVALID_REQUEST]
     partitions = (SharePartitionRequest(TP, cluster.topic_id, ()),)
-    fetch = ShareFetchRequest(GROUP, "m1", 0, 500, 1, 1000, 10, 10, partitions)
+    fetch = ShareFetchRequest(GROUP, "m" * 22, 0, 500, 1, 1000, 10, 10, partitions)
     before = cluster.now
     answer = cluster.ask("broker-1", fetch, SECOND)
     refused = SharePartitionResponse(TP, cluster.topic_id, Errors.UNKNOWN_SERVER_ERROR)
     assert answer.partitions == (refused,)
     assert cluster.now - before >= SECOND // 2
+
+
+def test_the_member_id_of_a_share_session_is_a_uuid(cluster: ShareCluster) -> None:
+    """Uuid.fromString throws in the handlers of KafkaApis; the group's coordinator takes any id."""
+    fetch = ShareFetchRequest(GROUP, "m1", 0, 500, 1, 1000, 10, 10, ())
+    acknowledge = ShareAcknowledgeRequest(GROUP, "m1", 1, ())
+    for request in (fetch, acknowledge):
+        assert cluster.ask("broker-1", request).error is Errors.UNKNOWN_SERVER_ERROR
 
 
 def test_the_state_survives_the_death_of_its_coordinator(cluster: ShareCluster) -> None:

@@ -1,8 +1,9 @@
 """ShareFetch and ShareAcknowledge at a broker (KafkaApis.handleShareFetchRequest, KIP-932).
 
 A share fetch acknowledges what its member fetched before, then fetches; its answer waits for both.
-The checks come in Kafka's order: the feature, the session, the acknowledgements, the partitions.
-Left out: authorization and quotas, and the form of the member id, which Kafka reads as a Uuid.
+The checks come in Kafka's order: the feature, the form of the member id, the session, the
+acknowledgements, the partitions. A member id that is no Uuid is an exception of the handler. Left
+out: authorization and quotas.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from kafkasim.model.messages.share import (
     SharePartitionRequest,
     SharePartitionResponse,
 )
+from kafkasim.model.values import is_uuid
 
 if TYPE_CHECKING:
     from kafkasim.model.effects import Request
@@ -76,6 +78,9 @@ class ShareApis:
         request: ShareFetchRequest = item.message
         if not self._enabled():
             self._respond(item, ShareFetchResponse(Errors.UNSUPPORTED_VERSION), now)
+            return
+        if not is_uuid(request.member_id):
+            self._respond(item, ShareFetchResponse(Errors.UNKNOWN_SERVER_ERROR), now)
             return
         session, error = self._shares.sessions.open(request, item.connection)
         if error is Errors.SHARE_SESSION_LIMIT_REACHED:
@@ -161,6 +166,9 @@ class ShareApis:
         request: ShareAcknowledgeRequest = item.message
         if not self._enabled():
             self._respond(item, ShareAcknowledgeResponse(Errors.UNSUPPORTED_VERSION), now)
+            return
+        if not is_uuid(request.member_id):
+            self._respond(item, ShareAcknowledgeResponse(Errors.UNKNOWN_SERVER_ERROR), now)
             return
         error = self._shares.sessions.acknowledge(request)
         if error is not NONE:
