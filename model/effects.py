@@ -198,11 +198,14 @@ class Close:
 class Flush:
     """Make files durable in the background; the effects behind it do not wait.
 
-    ``handler(error, now)`` runs on the same lane at the end (:class:`Flushed`).
+    ``handler(error, now)`` runs on the same lane at the end (:class:`Flushed`). A pool has
+    :attr:`Process.lane_threads` threads and one flush under way on each; the others wait their turn
+    in the process, and make durable what the files hold when it comes.
     """
 
     files: tuple[str, ...]
     handler: Callable[[str | None, int], None]
+    pool: str = ""  # whose thread flushes; empty: one that does nothing else
 
 
 @value

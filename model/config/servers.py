@@ -140,6 +140,7 @@ class BrokerConfig(Config):
     leader_imbalance_check_interval_seconds: int = long(300, 1)  # period of that check
     unclean_leader_election_interval_ms: int = long(300000, 1)  # period, in KRaft mode
     num_io_threads: int = setting(8, 1)  # request handlers
+    background_threads: int = setting(10, 1)  # of the KafkaScheduler: here, those that flush logs
     num_network_threads: int = setting(
         3, 1, no_effect="network threads take no time, and a full request queue stops all of them"
     )

@@ -16,6 +16,9 @@ from typing import Any, Protocol
 
 from kafkasim.model.values import value
 
+FLUSH_POOL = "background"
+"""The threads of KafkaScheduler, as far as they flush logs and epochs: background.threads."""
+
 
 class DiskError(Exception):
     """The disk refused an operation on a file (Kafka: IOException, KafkaStorageException)."""

@@ -56,6 +56,27 @@ class HeldEffects:
         self.error: str | None = None  # why the files of the barrier are not durable
 
 
+class FlushPool:
+    """The threads of a pool that flush, and the flushes that wait for one of them, oldest first."""
+
+    __slots__ = ("free", "waiting")
+
+    def __init__(self, threads: int) -> None:
+        assert threads > 0, threads
+        self.free = threads
+        self.waiting: deque[tuple[Flush, Lane]] = deque()
+
+
+class FreedThread(HeldEffects):
+    """The thread of a pool whose flush has ended; it takes the next one."""
+
+    __slots__ = ("pool",)
+
+    def __init__(self, lane: Lane, pool: FlushPool) -> None:
+        super().__init__(lane)
+        self.pool = pool
+
+
 class Lanes(Protocol):
     """What effects cause on the lanes of their process."""
 
@@ -100,6 +121,7 @@ class EffectRunner:
         "_node",
         "_out",
         "_performers",
+        "_pools",
         "_posts",
         "_process",
         "_receiver",
@@ -138,6 +160,7 @@ class EffectRunner:
         self._exit_process = exit_process
         self._ended = False
         self._departs_us = 0  # how long after now the effects being performed leave the host
+        self._pools: dict[str, FlushPool] = {}
         self._posts = (lanes.receive,)
         self._hold_ends = (lanes.end_hold,)
         self._performers = self._performer_table()
@@ -161,6 +184,7 @@ class EffectRunner:
         """Drop the outbox: the process died."""
         self._ended = True
         self._out.clear()
+        self._pools.clear()
 
     def drain(self, lane: Lane, held: HeldEffects | None = None) -> bool:
         """Perform the outbox; return whether the thread is kept, or the process has ended.
@@ -210,6 +234,9 @@ class EffectRunner:
         A process that cannot do without the files of the barrier halts, as Kafka does.
         """
         assert not self._out, self._out
+        if isinstance(held, FreedThread):
+            self._flush_next(held.pool)
+            return True  # it is no thread of the lane
         if held.error is None:
             return self.drain(held.lane, held)
         files = list(getattr(held.error, "files", ()))
@@ -298,7 +325,33 @@ class EffectRunner:
         self._kernel.at(self._kernel._now + after_us, unmute)
 
     def _flush(self, effect: Flush, lane: Lane) -> None:
-        self._disk.flush(effect.files, self._on_flushed, (lane, effect.handler))
+        if not effect.pool:
+            self._disk.flush(effect.files, self._on_flushed, (lane, effect.handler))
+            return
+        pool = self._pools.get(effect.pool)
+        if pool is None:
+            threads = self._process.lane_threads.get(effect.pool, 1)
+            pool = self._pools[effect.pool] = FlushPool(threads)
+        pool.waiting.append((effect, lane))
+        if pool.free:
+            pool.free -= 1
+            self._flush_next(pool)
+
+    def _flush_next(self, pool: FlushPool) -> None:
+        """Let a thread of a pool flush what has waited longest, or be free."""
+        if pool.waiting:
+            effect, lane = pool.waiting.popleft()
+            self._disk.flush(effect.files, self._on_pool_flushed, (lane, effect.handler, pool))
+        else:
+            pool.free += 1
+
+    def _on_pool_flushed(self, flush: tuple[Lane, Any, FlushPool], error: str | None) -> None:
+        lane, handler, pool = flush
+        if pool.waiting:
+            self._lanes.end_hold(FreedThread(lane, pool))
+        else:
+            pool.free += 1
+        self._on_flushed((lane, handler), error)
 
     def _on_flushed(self, flush: tuple[Lane, Any], error: str | None) -> None:
         lane, handler = flush

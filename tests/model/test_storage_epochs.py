@@ -16,7 +16,7 @@ from kafkasim.model.storage.checkpoints import (
     take_clean_marker,
     write_clean_marker,
 )
-from kafkasim.model.storage.files import Corrupt, MemoryFiles
+from kafkasim.model.storage.files import FLUSH_POOL, Corrupt, MemoryFiles
 from kafkasim.model.storage.log.epochs import LeaderEpochCache
 from kafkasim.model.storage.log.unified_log import raise_disk_error
 from kafkasim.model.storage.rules import StorageRules
@@ -93,6 +93,7 @@ def test_assign_is_synchronous_and_truncation_is_not() -> None:
     epochs.truncate_from_end(0)
     epochs.clear()
     assert [type(effect) for effect in out] == [Barrier, Flush]
+    assert out[1].pool == FLUSH_POOL
     out[1].handler(None, 0)
 
 

@@ -39,6 +39,7 @@ from kafkasim.model.replication.manager import ReplicaManager
 from kafkasim.model.replication.share.manager import SharePartitionManager
 from kafkasim.model.share.coordinator import POOL as SHARE_POOL
 from kafkasim.model.share.coordinator import SHARE_STATE_REQUESTS, ShareCoordinator
+from kafkasim.model.storage.files import FLUSH_POOL
 from kafkasim.model.transaction.coordinator import TransactionCoordinator
 
 if TYPE_CHECKING:
@@ -226,6 +227,7 @@ class KafkaBroker:
         groups = config.group_coordinator_threads if own else config.num_io_threads
         return {
             self.process.default_lane: config.num_io_threads,
+            FLUSH_POOL: config.background_threads,
             POOL: groups,
             SHARE_POOL: config.share_coordinator_threads,
         }

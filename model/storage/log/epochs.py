@@ -17,7 +17,7 @@ from typing import Any
 
 from kafkasim.model.effects import Barrier, Flush
 from kafkasim.model.storage.checkpoints import CheckpointFile
-from kafkasim.model.storage.files import DiskError, Files
+from kafkasim.model.storage.files import FLUSH_POOL, DiskError, Files
 from kafkasim.model.storage.rules import StorageRules
 
 UNDEFINED = (-1, -1)
@@ -147,7 +147,7 @@ class LeaderEpochCache:
     def _truncated(self) -> None:
         self._set_latest()
         if self._rules.syncs_truncated_epochs():
-            self._out.append(Flush((self._write(),), self._on_flushed))
+            self._out.append(Flush((self._write(),), self._on_flushed, FLUSH_POOL))
         else:
             self._file.write_in_place(*self._content())
 

@@ -15,7 +15,7 @@ from typing import Any
 from kafkasim.model.config import TopicConfig
 from kafkasim.model.effects import Barrier, Flush
 from kafkasim.model.records import RecordBatch
-from kafkasim.model.storage.files import DiskError, Files
+from kafkasim.model.storage.files import FLUSH_POOL, DiskError, Files
 from kafkasim.model.storage.log.segment import Segment
 from kafkasim.model.storage.log.transaction_index import AbortedTxn
 from kafkasim.model.storage.rules import StorageRules
@@ -172,7 +172,8 @@ class LocalLog:
 
     def flush_then_advance(self, paths: tuple[str, ...], offset: int) -> None:
         """Flush ``paths`` in the background, then advance the recovery point to ``offset``."""
-        self.out.append(Flush(paths, partial(self._on_flushed, offset, self._truncations)))
+        handler = partial(self._on_flushed, offset, self._truncations)
+        self.out.append(Flush(paths, handler, FLUSH_POOL))
 
     def _on_flushed(self, offset: int, truncations: int, error: str | None, now: int) -> None:
         if error is not None:
