@@ -144,6 +144,8 @@ class HostLoop(asyncio.AbstractEventLoop):
                         raise RuntimeError(f"{self.name}: an application spins without waiting")
         except Exception as error:  # of a callback, or of the loop that spins
             self._errors.append(error)
+        except SystemExit as error:  # it ends a real loop, too, and with it the process
+            self._errors.insert(0, error)
         finally:
             INSIDE[0] = None
             self._running = False
@@ -151,7 +153,7 @@ class HostLoop(asyncio.AbstractEventLoop):
         if self.bug is not None:
             raise self.bug
         if self._errors:
-            self._fail(f"{self.name}-callback", self._errors[0])
+            self._fail(self._raiser(self._errors[0]), self._errors[0])
 
     def next_deadline(self) -> int | None:
         """Return the host time at which :meth:`run` must be called again, None for never."""
@@ -303,6 +305,13 @@ class HostLoop(asyncio.AbstractEventLoop):
             if error is not None and not self.dead:
                 assert isinstance(task, HostTask), task
                 self._fail(task.get_name(), error)
+
+    def _raiser(self, error: BaseException) -> str:
+        """Return the name of the task that an error has just ended; else it was a callback."""
+        for task in self._tasks.values():
+            if task.done() and not task.cancelled() and task.exception() is error:
+                return task.get_name()
+        return f"{self.name}-callback"
 
     def _fail(self, task: str, error: BaseException) -> None:
         """Give a failure to ``on_failure``; without one, ``run`` raises it."""

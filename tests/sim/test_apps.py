@@ -602,6 +602,29 @@ def test_a_callback_that_raises_and_a_spinning_application_are_failures_too(monk
     ]
 
 
+def test_an_exit_ends_the_process_of_its_application_and_not_the_simulator():
+    async def leaves():
+        await asyncio.sleep(1)
+        sys.exit("no more orders")
+
+    async def in_a_task(_):
+        tasks.append(asyncio.create_task(leaves(), name="worker"))
+        await asyncio.sleep(10)
+
+    async def in_a_callback(_):
+        asyncio.get_running_loop().call_later(1, sys.exit, 3)
+        await asyncio.sleep(10)
+
+    tasks = []
+    found = [failing(application) for application in (lambda _: leaves(), in_a_task, in_a_callback)]
+    assert [(at, fact.task, fact.exception, fact.reason) for ((at, fact), _), _ in found] == [
+        (SECOND, "consumer-1-task-1", "SystemExit", "no more orders"),
+        (SECOND, "worker", "SystemExit", "no more orders"),
+        (SECOND, "consumer-1-callback", "SystemExit", "3"),
+    ]
+    assert [host.process for _, host in found] == [None, None, None]
+
+
 @pytest.mark.parametrize("how", ["end of the run", "crash"])
 def test_a_task_that_failed_unseen_is_told_when_its_application_ends(how):
     async def fail():
