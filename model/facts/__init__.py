@@ -123,6 +123,7 @@ from kafkasim.model.facts.share.records import (
     SharePartitionClosed,
     SharePartitionLoaded,
     SharePolled,
+    ShareStartFailed,
     ShareStartMoved,
 )
 from kafkasim.model.facts.transactions import (
@@ -332,6 +333,7 @@ __all__ = [
     "SharePartitionClosed",
     "SharePartitionLoaded",
     "SharePolled",
+    "ShareStartFailed",
     "ShareStartMoved",
     "ShareStateInitialized",
     "ShareStatesLoaded",

@@ -35,6 +35,9 @@ class Share410(ShareRules):
     def frees_expired_on_rollback(self) -> bool:
         return False
 
+    def gap_behind(self, last_offset: int, gap_start: int) -> int:
+        return last_offset + 1
+
     def keeps_archived_on_rollback(self) -> bool:
         return False
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafkasim.model.errors import Errors
+from kafkasim.model.facts import ShareStartFailed
 from kafkasim.model.messages import FetchPartitionResponse
 from kafkasim.model.messages.share import ACCEPT, StateBatch
 from kafkasim.model.records import Record, RecordBatch, assigned, batch_of
@@ -111,3 +112,72 @@ def test_in_front_of_such_a_gap_the_start_offset_stays() -> None:
     ((_, _, acquired),) = cache.last.states()
     acquired.state = RecordState.ACKNOWLEDGED
     assert (cache.move_start(), cache.start_offset, cache.next_fetch_offset()) == (False, 10, 36)
+
+
+def _between_batches() -> Shares:
+    """The log starts at 14, behind a batch of which a part was accepted; 16 and 17 are acquired."""
+    shares = Shares()
+    shares.fetch("a", 100, 20, 5)
+    shares.acknowledge_range("a", 10, 11, ACCEPT)
+    shares.persister_answers(ok=True)
+    shares.produce([2, 1], 2)
+    shares.forget_batches(5)
+    assert shares.share.cache.start_offset == 14
+    shares.fetch("a", 100, 2, 1)
+    return shares
+
+
+def _told(shares: Shares) -> int:
+    return shares.context.out.count(ShareStartFailed("g", "id", 0, 0, 14))
+
+
+def test_a_write_is_not_answered_while_the_start_offset_has_no_state() -> None:
+    """SharePartition.canMoveStartOffset throws; what was written stays."""
+    shares = _between_batches()
+    known = list(shares.answers)
+    for first, last in ((16, 16), (17, 17)):
+        shares.acknowledge_range("a", first, last, ACCEPT)
+        shares.persister_answers(ok=True)
+    assert (shares.answers, _told(shares)) == (known, 2)
+    done = [state.state for first, _, state in shares.share.cache.last.states() if first > 15]
+    assert done == [RecordState.ACKNOWLEDGED] * 2
+    assert shares.share.cache.start_offset == 14
+    shares.forget_batches(1)
+    assert shares.share.cache.start_offset == 18
+
+
+def test_such_a_write_that_fails_is_answered() -> None:
+    """SharePartition.rollbackOrProcessStateUpdates looks at the start offset after a success."""
+    shares = _between_batches()
+    shares.acknowledge_range("a", 16, 17, ACCEPT)
+    shares.persister.answer(Errors.COORDINATOR_NOT_AVAILABLE, 0)
+    assert (shares.answers[-1], _told(shares)) == (Errors.COORDINATOR_NOT_AVAILABLE, 0)
+
+
+def test_what_expires_meanwhile_is_available_all_the_same() -> None:
+    """SharePartition.releaseAcquisitionLockOnTimeout: nobody waits for that write."""
+    shares = _between_batches()
+    shares.wait(LOCK_MS)
+    while shares.persister.waiting:
+        shares.persister_answers(ok=True)
+    assert shares.share.cache.next_fetch_offset() == 16
+    assert _told(shares) > 0
+
+
+class Before42(ShareRules):
+    """Kafka 4.1: batches below a gap lead the fetch back to its begin."""
+
+    def gap_behind(self, last_offset: int, gap_start: int) -> int:
+        return last_offset + 1
+
+
+@pytest.mark.parametrize(("rules", "next_offset"), [(ShareRules(), 12), (Before42(), 7)])
+def test_a_gap_is_fetched_from_where_it_was_read_to(rules: ShareRules, next_offset: int) -> None:
+    """SharePartition.nextFetchOffset: 5 and 6 were in the first read, 8 to 11 in the second."""
+    starting = Starting()
+    starting.share.cache._rules = rules
+    starting.initialize()
+    starting.read(Errors.NONE, 5, StateBatch(15, 18, 2, 1))
+    assert _acquired(starting, (5, 6)) == [(5, 6)]
+    assert _acquired(starting, (8, 11)) == [(8, 11)]
+    assert starting.share.cache.next_fetch_offset() == next_offset

@@ -32,6 +32,9 @@ SENTENCES: list[tuple[Any, str]] = [
     (facts.ShareStartMoved(*PLACE, 3, 45, "records"),
      ("broker-1 moves the start of orders-0 for share group workers to offset 45: all records"
       " below it are accepted, rejected or archived")),
+    (facts.ShareStartFailed(*PLACE, 3, 45),
+     ("broker-1 has written the state of orders-0 for share group workers, but has no state for its"
+      " start offset 45: the start stays, and nobody is answered")),
     (facts.SharePolled(*OF_MEMBER, (40, 41, 42, 43, 44), (1, 2, 3, 4, 5), (1, 1, 1, 1, 1)),
      ("broker-1 gets the records at 40, 41, 42, 43 and 1 more of orders-0 for share group workers"
       " from poll()")),

@@ -72,6 +72,20 @@ class ShareStartMoved:
 
 
 @value
+class ShareStartFailed:
+    """After a write of the state, moving the start offset threw an exception in its leader.
+
+    So whoever waits for the write gets no answer.
+    """
+
+    group: str
+    topic_id: str
+    partition: int
+    leader_epoch: int
+    start_offset: int  # where the log start moved it: the batch below has no state for this offset
+
+
+@value
 class SharePolled:
     """A member's poll() returned records of one partition."""
 

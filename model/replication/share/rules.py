@@ -44,6 +44,14 @@ class ShareRules:
         """
         return True
 
+    def gap_behind(self, last_offset: int, gap_start: int) -> int:
+        """Return where the next gap may begin behind a batch that ends at ``last_offset``.
+
+        Kafka 4.1 forgets that the gap has been read to its start ``gap_start``, and fetches again
+        from behind the batch (SharePartition.nextFetchOffset).
+        """
+        return max(last_offset + 1, gap_start)
+
     def ends_before_known_records(self) -> bool:
         """Return whether what is acquired of a gap ends before the records behind it.
 

@@ -85,6 +85,13 @@ def _start_moved(facts: Facts, row: Row) -> Said:
     ), RULES
 
 
+def _start_failed(facts: Facts, row: Row) -> Said:
+    return (
+        f"{row['node']} has written the state of {_place(facts, row)}, but has no state for its"
+        f" start offset {row['start_offset']}: the start stays, and nobody is answered"
+    ), RULES
+
+
 def _polled(facts: Facts, row: Row) -> Said:
     return (
         f"{row['node']} gets the records at {_named(row['offsets'])} of {_place(facts, row)} from"
@@ -152,6 +159,7 @@ WORDS: dict[str, Callable[[Facts, Row], Said]] = {
     "ShareAcquired": _acquired,
     "ShareMoved": _moved,
     "ShareStartMoved": _start_moved,
+    "ShareStartFailed": _start_failed,
     "SharePolled": _polled,
     "ShareAcknowledged": _acknowledged,
     "ShareGroupState": _group,

@@ -127,7 +127,7 @@ class CachedState:
         return self.batches[self._keys[-1]]
 
     def floor(self, offset: int) -> InFlightBatch | None:
-        """Return the last batch that begins at or before an offset."""
+        """Return the last batch that begins at or before an offset, None if there is none."""
         at = bisect_right(self._keys, offset)
         return self.batches[self._keys[at - 1]] if at else None
 
@@ -196,7 +196,7 @@ class CachedState:
             if gap_open:
                 if batch.first_offset > gap:
                     return gap
-                gap = max(gap, batch.last_offset + 1)
+                gap = rules.gap_behind(batch.last_offset, gap)
             for first, _, state in batch.states():
                 if state.state is AVAILABLE and not (skips and state.in_transition):
                     return first
@@ -236,11 +236,19 @@ class CachedState:
         return True
 
     def _can_move_start(self) -> bool:
-        batch = self.floor(self.start_offset) if self._keys else None
-        if batch is None:
-            return False
-        state = batch.state_at(self.start_offset)
+        batch = self.floor(self.start_offset)
+        state = None if batch is None else batch.state_at(self.start_offset)
         return state is not None and state.state in FINAL and not state.in_transition
+
+    @property
+    def start_lacks_state(self) -> bool:
+        """Whether the batch at or below the start offset has states, but none for this offset.
+
+        The log start has moved the start offset behind the batch, in front of the next one. There
+        SharePartition.canMoveStartOffset throws a NullPointerException.
+        """
+        batch = self.floor(self.start_offset)
+        return batch is not None and batch.state_at(self.start_offset) is None
 
     def _last_final_offset(self) -> int:
         """Return the last offset before which all are final, −1 if there is none."""

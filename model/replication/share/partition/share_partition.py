@@ -7,7 +7,8 @@ acquisition locks, and answers for an acknowledgement only when the new state is
                                   └── error ──▶ FAILED         any ── fence ──▶ FENCED
 
 A write that fails puts the records back to their holder. Records whose lock expired are available
-at once, whatever becomes of the write.
+at once, whatever becomes of the write. A write that succeeds is not answered while the start offset
+lies between two batches and the lower one has states of its offsets (KAFKA.md, 3.6).
 
 Left out: metrics, the cached position of the next fetch, and what Kafka 4.2 added: renewed locks
 (KIP-1222), the acquire mode (KIP-1206), the count of completed deliveries (KIP-1226).
@@ -24,6 +25,7 @@ from kafkasim.model.facts import (
     ShareAcquired,
     ShareMoved,
     SharePartitionLoaded,
+    ShareStartFailed,
     ShareStartMoved,
 )
 from kafkasim.model.replication.share.partition import aborted
@@ -271,6 +273,8 @@ class SharePartition:
             start = self.cache.start_offset
             ok = result.error is NONE
             self._complete(changes, ok)
+            if ok and self._start_fails():
+                return  # nobody completes the future that rollbackOrProcessStateUpdates was given
             moved = ok and self.cache.move_start()
             if not ok:
                 self._tell_moves(changes, member_id, "rolled-back")
@@ -332,12 +336,21 @@ class SharePartition:
 
         def written(_: StatePartitionResult, at: int) -> None:
             start = self.cache.start_offset
-            if self.cache.move_start():
+            if not self._start_fails() and self.cache.move_start():
                 self._tell_start(start, "records")
                 self._context.complete_fetches(self.group_id, self.tp, at)
 
         self._write(changes, written)
         self._context.complete_fetches(self.group_id, self.tp, now)
+
+    def _start_fails(self) -> bool:
+        """Tell of the exception that ends maybeUpdateCachedStateAndOffsets; return whether it is
+        thrown."""
+        fails = self.cache.start_lacks_state
+        if fails:
+            fact = ShareStartFailed(*self._names, self.cache.start_offset)
+            self._context.out.append(fact)
+        return fails
 
     # -------------------------------------------------------------------------- the log, facts
 
