@@ -278,6 +278,7 @@ class ScenarioRun:
             self.trace,
             self.invariants,
             self.progress,
+            self.delivery.holes,
             self.faults.broker_limits,
             self.cluster.clients,
             self.cluster.hosts,

@@ -356,6 +356,12 @@ CASES: tuple[Case, ...] = (
         "ISRDATA",
     ),
     Case(
+        "a transaction whose marker the leader has missed",
+        "a-marker-that-was-emptied-while-a-replica-was-away",
+        "B16-stale-hw-position",
+        "STABLEREAD",
+    ),
+    Case(
         "a transaction that nobody ends",
         "committed-less-after-a-truncation",
         "B16-stale-hw-position",

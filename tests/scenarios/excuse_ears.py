@@ -170,6 +170,9 @@ EARS: dict[str, tuple[tuple[str, Sign], ...]] = {
     "a missed abort marker": (
         ("invariants.cleaned.latest:Cleanings._missed_abort", _answered),
     ),
+    "a transaction whose marker the leader has missed": (
+        ("copies.missed_markers:MissedEnds.excuse_open", _answered),
+    ),
     "deleted records": (
         ("invariants.traced:TracedPartition.holds_exposed", _lacks_deleted),
         ("delivery:Delivery._log_start", _starts_above),

@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 
 from kafkasim.model import facts
+from kafkasim.scenarios.judging.copies.missed_markers import MISSED_END, MissedEnds
+from kafkasim.scenarios.judging.copies.uncopied import Uncopied
 from kafkasim.scenarios.judging.progress import Progress
 from kafkasim.scenarios.judging.source import Loss
+from kafkasim.scenarios.judging.transactions.holes import Holes
 from kafkasim.scenarios.judging.transactions.known.skipped_markers import SKIPPED_MARKER
 from kafkasim.scenarios.judging.transactions.liveness.exhausted_epochs import EXHAUSTED
 from kafkasim.scenarios.judging.transactions.liveness.standstill import Standstill
@@ -16,19 +19,25 @@ from tests.scenarios.transaction_cases import (
     LIVE,
     OFFSETS,
     OPEN,
+    READER,
     STANDING,
     STATE,
     TID,
+    TOPICS,
     UNTOLD,
     Rows,
     T,
+    appended,
     begun,
     completed,
+    control,
+    copied,
     final,
     loss,
     marker,
     offsets,
     polled,
+    removed,
     skipping,
 )
 
@@ -55,8 +64,13 @@ def held(rows: Rows, stable: int) -> Rows:
 def excuse(rows: Rows, line: str, *lost: tuple[tuple[str, int], Loss]) -> str:
     trace = FakeTrace()
     progress = Progress(trace)
+    uncopied = Uncopied(trace, lambda _: True)
+    uncopied.follow()
     judged = Standstill(
-        trace, lambda key: [loss for of, loss in lost if of == key], progress.positions
+        trace,
+        lambda key: [loss for of, loss in lost if of == key],
+        progress.positions,
+        MissedEnds(trace, Holes(trace), uncopied),
     )
     trace.record(rows)
     return progress.stall_excuse([line], lambda _: "", judged.excuse)
@@ -222,3 +236,48 @@ def test_the_search_for_what_timed_out_ends_at_such_a_transaction() -> None:
     assert excuse([*elsewhere, *exhausted("timeout", "other", 9)], OPEN_LINE) == ""
     begun_again = [*exhausted("timeout", "other", 9), *ongoing("other", 9)]
     assert excuse([*mine, *begun_again], OPEN_LINE) == ""
+
+
+def elsewhere(rows: Rows, node: str = "", topic_id: str = T) -> Rows:
+    """The rows of another partition, and of one node if it is named."""
+    told = []
+    for by, fact in rows:
+        columns = {name: getattr(fact, name) for name in fact.__slots__}
+        told.append((node or by, type(fact)(**columns | {"topic_id": topic_id})))
+    return told
+
+
+def missed(
+    *more: Rows, commit: bool = True, first: int = 1, topic_id: str = T, by: str = "broker-2"
+) -> Rows:
+    """Broker-2 leads in the end. ``by`` copies up to ``first`` before the cleaner of broker-1
+    removes the marker at 1, and then the rest."""
+    log = [*appended(0, 100), *elsewhere(copied(0, first), by), *control(1, commit)]
+    log += [*appended(2, 102, pid=-1), *removed(1, 5), *elsewhere(copied(2, 3), by)]
+    end = final((0, (100,), 7), (2, (102,), -1))
+    told = [*log, *(row for rows in more for row in rows), *held(elsewhere(end, "broker-2"), 0)]
+    return [*COORDINATORS, *TOPICS, *READER, *begun(), *elsewhere(told, topic_id=topic_id)]
+
+
+AT_FIRST = "group g is at 0 of 3 in orders-0 (last read by consumer-1)"
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_a_leader_that_has_missed_a_marker_holds_its_readers_back(commit: bool) -> None:
+    assert excuse(missed(commit=commit), AT_FIRST) == MISSED_END
+    assert excuse(missed(commit=commit), AT_FIRST.replace("group g ", "group h ")) == ""
+    assert excuse(missed(commit=commit, first=2), AT_FIRST) == ""  # it has copied the marker
+    assert excuse(missed(commit=commit, by="broker-3"), AT_FIRST) == ""
+
+
+def test_the_next_marker_ends_what_a_leader_has_missed_the_marker_of() -> None:
+    later: Rows = [*control(3, True), *copied(3, 4)]
+    assert excuse(missed(later), AT_FIRST) == ""
+
+
+def test_a_missed_marker_keeps_the_offsets_of_a_group_unstable() -> None:
+    rows = [*offsets(2), *missed(topic_id=OFFSETS[0])]
+    for line in (AT_FIRST, "consumer-1 handles what it was given"):
+        assert excuse(rows, line) == MISSED_END
+        assert excuse(rows[1:], line) == ""  # those of another group
+        assert excuse([*offsets(2), *missed(first=2, topic_id=OFFSETS[0])], line) == ""

@@ -1,10 +1,15 @@
-"""Aborted records that a replica has as committed, because it has missed their marker.
+"""What becomes of a transaction in a replica that has missed its marker.
 
-LogCleaner removes an abort marker delete.retention.ms after its records, replica by replica. One
-that was away meanwhile copies on behind it, and its transaction stays open there: the next marker
-of the producer ends it (ProducerAppendInfo.appendEndTxnMarker). If that one commits, the
-transaction index does not name the record (LogSegment.updateTxnIndex). The replica is in sync, so
-it may lead, and its readers of committed records get the record.
+LogCleaner removes a marker delete.retention.ms after its records, replica by replica, or empties
+the batch of it. A replica that was away meanwhile copies on behind it, and its transaction stays
+open there: the next marker of the producer ends it (ProducerAppendInfo.appendEndTxnMarker). The
+replica is in sync, so it may lead.
+
+- If the next marker commits, the transaction index does not name an aborted record
+  (LogSegment.updateTxnIndex), and readers of committed records get it.
+- If there is none, they wait at the last stable offset. If the transaction has the offsets of a
+  group, the replica's coordinator has loaded them as pending (GroupMetadataManager, and since 4.0
+  OffsetMetadataManager.replay), and OffsetFetch answers UNSTABLE_OFFSET_COMMIT.
 """
 
 from __future__ import annotations
@@ -16,6 +21,9 @@ from kafkasim.scenarios.judging.transactions.holes import Holes
 
 MISSED_MARKER = "missed-marker"
 """The excuse of what :class:`MissedMarkers` explains."""
+
+MISSED_END = "missed-end"
+"""The excuse of what :class:`MissedEnds` explains."""
 
 
 class MissedMarkers:
@@ -34,7 +42,7 @@ class MissedMarkers:
         if key[0] not in self._topics or not self._holes.is_aborted(key, offset):
             return ""
         found = any(
-            offset not in missed and self._holes.is_committed_without(key, offset, missed)
+            offset not in missed and self._holes.decision(key, offset, missed) is True
             for missed in self._uncopied.of(key)
         )
         return MISSED_MARKER if found else ""
@@ -48,3 +56,25 @@ class MissedMarkers:
         if fact.topic_id not in self._topics:
             self._topics[fact.topic_id] = None
             self._uncopied.follow()
+
+
+class MissedEnds:
+    """Knows which ended transactions are open in the log of a final leader."""
+
+    def __init__(self, trace: FactSource, holes: Holes, uncopied: Uncopied) -> None:
+        self._holes = holes
+        self._uncopied = uncopied
+        self._leaders: dict[PartitionKey, tuple[int, str]] = {}  # leader epoch, node
+        trace.subscribe(facts.FinalReplica, self._on_final)
+
+    def excuse_open(self, key: PartitionKey, offset: int) -> str:
+        """Return :data:`MISSED_END` if the leader has missed each marker that would end the
+        transaction of the batch at an offset, and there is one."""
+        missed = self._uncopied.by(self._leaders.get(key, (-1, ""))[1], key)
+        ended = self._holes.decision(key, offset, ()) is not None
+        return MISSED_END if ended and self._holes.decision(key, offset, missed) is None else ""
+
+    def _on_final(self, _seq: int, _t: int, node: str, fact: facts.FinalReplica) -> None:
+        key = (fact.topic_id, fact.partition)
+        if fact.leading and fact.leader_epoch > self._leaders.get(key, (-1, ""))[0]:
+            self._leaders[key] = (fact.leader_epoch, node)

@@ -393,9 +393,10 @@ class Holes:
         """Return whether the record at an offset belongs to an aborted transaction."""
         return self.has_markers(key) and self._partitions[key].decision(offset) is False
 
-    def is_committed_without(self, key: PartitionKey, offset: int, missed: Container[int]) -> bool:
-        """Return whether a record counts as committed where the markers at ``missed`` are not."""
-        return self.has_markers(key) and self._partitions[key].decision(offset, missed) is True
+    def decision(self, key: PartitionKey, offset: int, missed: Container[int]) -> bool | None:
+        """Return whether a record counts as committed where the markers at ``missed`` are not;
+        None: no marker ends its transaction there."""
+        return self._partitions[key].decision(offset, missed) if self.has_markers(key) else None
 
     def hidden_by(self, key: PartitionKey, offset: int) -> list[tuple[int, int]]:
         """Return the offsets, with their rows, that hid an offset from committed readers."""

@@ -152,7 +152,7 @@ class Cleanings:
         """Return whether an aborted record counts as committed for the cleaner of a node."""
         assert self._holes is not None
         missed = self._uncopied.by(node, key)
-        return offset not in missed and self._holes.is_committed_without(key, offset, missed)
+        return offset not in missed and self._holes.decision(key, offset, missed) is True
 
     @staticmethod
     def fill(state: TracedPartition, replica: TracedLog, offset: int) -> None:

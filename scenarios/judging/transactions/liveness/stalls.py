@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
+from kafkasim.scenarios.judging.copies.missed_markers import MissedEnds
 from kafkasim.scenarios.judging.invariants.online import Invariants
 from kafkasim.scenarios.judging.progress import Progress
 from kafkasim.scenarios.judging.source import BrokerLimits, FactSource, Waits
+from kafkasim.scenarios.judging.transactions.holes import Holes
 from kafkasim.scenarios.judging.transactions.liveness.controllers.below_minimum import BelowMinimum
 from kafkasim.scenarios.judging.transactions.liveness.controllers.leaderless import Leaderless
 from kafkasim.scenarios.judging.transactions.liveness.controllers.left_in_isr import LeftInIsr
@@ -61,6 +63,7 @@ class Stalls:
         trace: FactSource,
         invariants: Invariants,
         progress: Progress,
+        holes: Holes,
         limits: BrokerLimits,
         clients: Clients,
         hosts: Mapping[int, str],
@@ -74,9 +77,10 @@ class Stalls:
         registrations = Registrations(trace, limits.registration_us)
         holders = Holders(trace, ids, progress.places)
         voters = LostVoters(trace, hosts, registrations, holders)
+        missed = MissedEnds(trace, holes, invariants.uncopied)
         unlisted = UnlistedLeader(trace, hosts, registrations)
         self._judges: tuple[Waits, ...] = (
-            Standstill(trace, losses, progress.positions),
+            Standstill(trace, losses, progress.positions, missed),
             Leaderless(trace, ids, members, unclean, (registrations, unlisted)),
             StaticLeaders(trace, tells_static_leader),
             StaticOwners(trace),

@@ -12,7 +12,8 @@ A transaction spans logs. When one of them legally loses records, the others do 
   for ever, also from the next coordinator (KAFKA-19999 tells of the same standstill).
 
 Without a loss a coordinator may skip a marker (``known/skipped_markers.py``), or have no epoch left
-to end a transaction with (``exhausted_epochs.py``).
+to end a transaction with (``exhausted_epochs.py``), or the leader may have missed the marker, which
+the cleaners of the others had removed (``copies/missed_markers.py``).
 
 What is missing when a run ends is told by lines; this module says which of them wait for such a
 transaction. It reads the final logs, so it is asked after the run has ended.
@@ -24,6 +25,7 @@ import re
 from collections.abc import Mapping
 
 from kafkasim.model import facts
+from kafkasim.scenarios.judging.copies.missed_markers import MissedEnds
 from kafkasim.scenarios.judging.invariants.traced import offsets_partition
 from kafkasim.scenarios.judging.source import (
     FactSource,
@@ -52,10 +54,12 @@ class Standstill:
         trace: FactSource,
         losses: Losses,
         positions: Mapping[tuple[str, PartitionKey], tuple[int, str]],
+        missed: MissedEnds,
     ) -> None:
         self._footing = Footing(trace, losses)
         self._skipped = SkippedMarkers(trace)
         self._exhausted = ExhaustedEpochs(trace)
+        self._missed = missed
         self._positions = positions
         self._topics: dict[str, facts.TopicCreated] = {}
         self._ids_of_node: dict[str, dict[str, None]] = {}
@@ -157,7 +161,8 @@ class Standstill:
         lost = self._footing.lost([Spot(key, offset), *spots]) if ids else ""
         why = lost or (self._skipped.excuse_open(key, producer_id) if ids else "")
         exhausted = [self._exhausted.excuse(each, producer_id) for each in ids]
-        return why or next((each for each in exhausted if each), "")
+        why = why or next((each for each in exhausted if each), "")
+        return why or (self._missed.excuse_open(key, offset) if ids else "")
 
     def _topic_id(self, topic: str) -> str:
         return next((id_ for id_, fact in self._topics.items() if fact.topic == topic), "")
