@@ -159,6 +159,12 @@ CASES: tuple[Case, ...] = (
         "LAGREASON",
     ),
     Case(
+        "a share partition whose start has no state",
+        "share-start-between-two-batches",
+        "M01-hw-ignores-followers",
+        "ISRDATA",
+    ),
+    Case(
         "a share partition whose start stays behind a read gap",
         "accepted-behind-a-read-gap-and-unheard",
         "M45-new-partitions-unseen",

@@ -40,6 +40,10 @@ from kafkasim.scenarios.judging.transactions.liveness.controllers.leaderless imp
 from kafkasim.scenarios.judging.transactions.liveness.failed_replicas import (
     FORGOTTEN as FORGOTTEN_START,
 )
+from kafkasim.scenarios.judging.transactions.liveness.shares.moved_starts import (
+    LACKS_STATE,
+    MOVED,
+)
 from kafkasim.scenarios.judging.transactions.outputs import NOT_DEPOSED
 from kafkasim.scenarios.judging.verdict import Result
 
@@ -246,7 +250,13 @@ EARS: dict[str, tuple[tuple[str, Sign], ...]] = {
         (f"{LIVENESS}.shares.stale_records:StaleRecords.excuse", _answered),
     ),
     "a share partition whose start the log start moved": (
-        (f"{LIVENESS}.shares.moved_starts:MovedStarts.excuse", _answered),
+        (f"{LIVENESS}.shares.moved_starts:MovedStarts.excuse", lambda why, _asked: why == MOVED),
+    ),
+    "a share partition whose start has no state": (
+        (
+            f"{LIVENESS}.shares.moved_starts:MovedStarts.excuse",
+            lambda why, _asked: why == LACKS_STATE,
+        ),
     ),
     "the epoch of a deleted topic": (
         (f"{LIVENESS}.groups.carried_epochs:CarriedEpochs.excuse", _answered),

@@ -7,6 +7,7 @@ import pytest
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.progress import Progress
 from kafkasim.scenarios.judging.transactions.liveness.shares.moved_starts import (
+    LACKS_STATE,
     MOVED,
     MovedStarts,
 )
@@ -32,6 +33,10 @@ def _moved(first: int, last: int, state: str, reason: str = "acknowledged") -> R
 
 def _start(offset: int, reason: str = "log-start", node: str = NODE) -> Row:
     return node, facts.ShareStartMoved(*PARTITION, 1, offset, reason)
+
+
+def _failed(offset: int = 8, node: str = NODE) -> Row:
+    return node, facts.ShareStartFailed(*PARTITION, 1, offset)
 
 
 def _final(*ranges: tuple[int, int, int], start: int = 8, gap: int = -1) -> Row:
@@ -80,6 +85,34 @@ def test_the_log_start_moves_the_start_to_records_that_are_done(rows: list[Row])
     [*PASSED, LOG],
 ])  # fmt: skip
 def test_another_stall_is_not_excused(rows: list[Row]) -> None:
+    assert _excuse(*rows) == ""
+
+
+GONE_ON = [LOADED, _start(8), _moved(10, 11, "ACKNOWLEDGED"), _failed()]
+IN_FRONT, LATER = (10, 11, ACKNOWLEDGED), log((6, 8), (10, 12))
+
+
+@pytest.mark.parametrize("rows", [
+    [*GONE_ON, _final(BELOW, IN_FRONT), LATER],
+    [*GONE_ON, _moved(10, 11, "ARCHIVED"), _failed(), _final(BELOW, IN_FRONT), LATER],
+    [*GONE_ON, _final(BELOW, IN_FRONT), log((10, 12))],
+])  # fmt: skip
+def test_the_start_stays_where_it_has_no_state(rows: list[Row]) -> None:
+    assert _excuse(*rows) == LACKS_STATE
+
+
+@pytest.mark.parametrize("rows", [
+    [*GONE_ON[:3], _final(BELOW, IN_FRONT), LATER],  # the leader tells of no exception
+    [*GONE_ON[:3], _failed(7), _final(BELOW, IN_FRONT), LATER],
+    [*GONE_ON[:3], _failed(node="broker-2"), _final(BELOW, IN_FRONT), LATER],
+    [*GONE_ON, _moved(10, 11, "ACKNOWLEDGED"), _final(BELOW, IN_FRONT), LATER],  # not afterwards
+    [*GONE_ON, _start(9), _moved(10, 11, "ACKNOWLEDGED"), _final(BELOW, IN_FRONT), LATER],
+    [*GONE_ON, _final(BELOW, (10, 11, AVAILABLE)), LATER],
+    [*GONE_ON, _final(BELOW, (8, 9, ARCHIVED), IN_FRONT), LATER],  # it has a state
+    [*GONE_ON, _final(BELOW, IN_FRONT), log((6, 10), (10, 12))],  # there are records
+    [*GONE_ON, _final(BELOW, IN_FRONT, gap=9), LATER],
+])  # fmt: skip
+def test_a_start_without_a_state_excuses_nothing_else(rows: list[Row]) -> None:
     assert _excuse(*rows) == ""
 
 

@@ -20,7 +20,11 @@ Key: TypeAlias = tuple[str, str, int]
 """Group, topic id, partition."""
 
 Told: TypeAlias = (
-    facts.ShareAcquired | facts.ShareMoved | facts.ShareStartMoved | facts.FinalSharePartition
+    facts.ShareAcquired
+    | facts.ShareMoved
+    | facts.ShareStartMoved
+    | facts.ShareStartFailed
+    | facts.FinalSharePartition
 )
 """What the leader of a share partition tells."""
 

@@ -5,6 +5,10 @@ done. When the log start passes it, SharePartition.updateCacheAndOffsets makes t
 start offset, though the record there is done. Only a written acknowledgement, release or expired
 lock moves the start offset over records that are done (maybeUpdateCachedStateAndOffsets), and
 nothing is left to be acquired. So it stays until a record comes that is new. Kafka 4.1.0 and 4.2.0.
+
+If no record is at the new start offset, and the batch below has a state for each of its offsets,
+members may go on behind it, and the start offset stays all the same: canMoveStartOffset finds no
+state there and throws, after each write. Kafka 4.1.0 to 4.2.1.
 """
 
 from __future__ import annotations
@@ -20,6 +24,7 @@ from kafkasim.scenarios.judging.transactions.liveness.shares.leaders import (
 )
 
 MOVED = "start-moved-by-log-start"
+LACKS_STATE = "start-lacks-state"
 
 
 class _Leader(Leader):
@@ -28,6 +33,7 @@ class _Leader(Leader):
     def __init__(self, node: str, epoch: int) -> None:
         super().__init__(node, epoch)
         self.log_start = -1  # the start offset, if the log start moved it last and nothing since
+        self.failed = False  # moving it on from there threw an exception
 
 
 class MovedStarts:
@@ -38,7 +44,11 @@ class MovedStarts:
         self._leaders = Leaders(
             trace,
             lambda _key, node, fact: _Leader(node, fact.leader_epoch),
-            {facts.ShareMoved: self._on_moved, facts.ShareStartMoved: self._on_start},
+            {
+                facts.ShareMoved: self._on_moved,
+                facts.ShareStartMoved: self._on_start,
+                facts.ShareStartFailed: self._on_failed,
+            },
         )
 
     def excuse(self, line: str) -> str:
@@ -50,8 +60,12 @@ class MovedStarts:
         start, end, final = stall.reached, stall.end, stall.final
         if (final.start_offset, final.end_offset, final.gap_start) != (start, end - 1, -1):
             return ""
-        done = are_done(states_from(final, start), offsets_of(log, start, end))
-        return MOVED if done else ""
+        states = states_from(final, start)
+        if not are_done(states, offsets_of(log, start, end)):
+            return ""
+        if not stall.leader.failed:
+            return MOVED
+        return "" if start in states else LACKS_STATE
 
     def _on_moved(self, _seq: int, _t: int, node: str, fact: facts.ShareMoved) -> None:
         """Forget the move: the write of this end of a record would move the start offset on.
@@ -66,3 +80,11 @@ class MovedStarts:
         leader = self._leaders.who_tells(node, fact)
         if leader is not None:
             leader.log_start = fact.start_offset if fact.reason == "log-start" else -1
+            leader.failed = False
+
+    def _on_failed(self, _seq: int, _t: int, node: str, fact: facts.ShareStartFailed) -> None:
+        """Keep the move: the write of an end of a record has not moved the start offset on."""
+        leader = self._leaders.who_tells(node, fact)
+        if leader is not None:
+            leader.log_start = fact.start_offset
+            leader.failed = True
