@@ -154,9 +154,10 @@ CASES: tuple[Case, ...] = (
     ),
     Case(
         "a share partition whose start the log start moved",
-        "log-start-passes-what-share-group-left",
-        "M30-shrinks-whoever-lags",
-        "LAGREASON",
+        "excuses/share-start-and-another-group",
+        "M45-new-partitions-unseen",
+        "no-progress",
+        seed=1,
     ),
     Case(
         "a share partition whose start has no state",
