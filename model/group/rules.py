@@ -282,6 +282,14 @@ class GroupRules:
         """
         return False
 
+    def converts_with_topics(self) -> bool:
+        """Return whether a classic group that becomes a consumer group knows its topics at once.
+
+        The group's hash of them is made with it since 4.1 (ConsumerGroup.fromClassicGroup). If a
+        static member has only taken its own place, then nothing raises the group's epoch.
+        """
+        return False
+
     def describes_empty_group_id(self) -> bool:
         """Return whether ConsumerGroupDescribe can refuse a group without a name.
 

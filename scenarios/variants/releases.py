@@ -267,6 +267,10 @@ class Group41(GroupRules):
         """Return True: the hash of a topic is over them (Utils.computeTopicHash)."""
         return True
 
+    def converts_with_topics(self) -> bool:
+        """Return True: ConsumerGroup.fromClassicGroup computes their hash."""
+        return True
+
     def describes_empty_group_id(self) -> bool:
         """Return True: the answer names the group as the request does."""
         return True

@@ -11,17 +11,10 @@ DESCRIBED = (
     "Kafka describes a group as of the last committed record, and writes none for a member without"
     " an id; the model describes it as it is"
 )
-CONVERTED = (
-    "where a static member comes as a classic group becomes a consumer group again, 4.1 need not"
-    " raise the group's epoch, as 4.0 does"
-)
 DIFFERENT = {
     "4.0.0": {"classic groups / describe": DESCRIBED},
     "4.1.0": {
         "classic groups / describe": DESCRIBED,
-        "migration / u takes a classic member's place": CONVERTED,
-        "migration / describe after u came": CONVERTED,
-        "migration / describe at the end": CONVERTED,
     },
 }
 """What the model answers otherwise, with the reason."""

@@ -11,8 +11,10 @@ import pytest
 
 from kafkasim.model import facts
 from kafkasim.model.errors import Errors
+from kafkasim.model.group.rules import GroupRules
 from kafkasim.model.messages import JoinGroupRequest, JoinGroupResponse, Subscription
 from kafkasim.model.records import TopicPartition
+from kafkasim.scenarios.variants.releases import Group41
 from tests.model.consumer_group_harness import GROUP, ConsumerBench, beat, joining, leaving
 from tests.model.group_harness import commit, heartbeat, join, leave, sync
 
@@ -103,6 +105,19 @@ def test_without_downgrade_the_classic_members_stay_in_a_consumer_group(policy: 
     assert converted(bench) == []
     assert list(bench.consumer_group().members) == ["c"]
     assert bench.get(rejoin("c")).generation_id == 3
+
+
+@pytest.mark.parametrize(("rules", "epoch"), [(GroupRules(), 2), (Group41(), 1)])
+def test_4_1_knows_the_topics_of_a_classic_group_at_once(rules: GroupRules, epoch: int) -> None:
+    """So nothing changes for a static member in its own place (ConsumerGroup.fromClassicGroup)."""
+    bench = ConsumerBench(rules=rules).elect()
+    asked = bench.ask(join(instance="i"))
+    bench.wait(5)
+    old_id = bench.answers[asked].member_id
+    bench.ask(sync(old_id, 1, ((old_id, ORDERS),), instance="i"))
+    answer = bench.get(joining("u", instance_id="i"))
+    assert (answer.error, answer.member_epoch) == (Errors.NONE, epoch)
+    assert bench.consumer_group().group_epoch == epoch
 
 
 @pytest.mark.parametrize("policy", ["downgrade", "disabled"])

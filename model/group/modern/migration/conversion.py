@@ -22,6 +22,7 @@ from kafkasim.model.group.modern.log.records import (
     epoch_entry,
     group_tombstones,
     member_entry,
+    metadata_entry,
     target_entry,
     target_epoch_entry,
 )
@@ -32,10 +33,11 @@ from kafkasim.model.group.modern.state.assignment import (
     assignment_of,
     partitions_of,
 )
-from kafkasim.model.group.modern.state.consumer_group import ConsumerGroup, OwnershipRules
+from kafkasim.model.group.modern.state.consumer_group import ConsumerGroup
 from kafkasim.model.group.modern.state.member import ClassicMemberMetadata, ConsumerGroupMember
-from kafkasim.model.group.modern.state.topics import TopicsImage
+from kafkasim.model.group.modern.state.topics import TopicsImage, describe
 from kafkasim.model.group.records import GroupMetadataKey
+from kafkasim.model.group.rules import GroupRules
 from kafkasim.model.records import TopicPartition
 
 UPGRADES = ("bidirectional", "upgrade")
@@ -66,9 +68,11 @@ def may_downgrade(group: ConsumerGroup, leaving: Iterable[str], policy: str, max
 
 
 def upgraded(
-    group: ClassicGroup, rules: OwnershipRules, image: TopicsImage
+    group: ClassicGroup, rules: GroupRules, image: TopicsImage
 ) -> tuple[ConsumerGroup, list[Entry]]:
     """Return the consumer group that a classic group becomes, and the records of the change.
+
+    Of the topics it knows nothing yet in 4.0, so the next heartbeat raises its epoch.
 
     Raises:
         ConversionError: the group has not been in a generation yet, so no assignor was chosen; or
@@ -82,6 +86,7 @@ def upgraded(
         raise ConversionError(f"{group.group_id} has partitions with two owners")
     entries: list[Entry] = [
         *[member_entry(group.group_id, member) for member in members],
+        *_topics(group.group_id, members, rules, image),
         epoch_entry(group.group_id, group.generation),
         *[target_entry(group.group_id, m.member_id, m.assigned) for m in members],
         target_epoch_entry(group.group_id, group.generation),
@@ -91,6 +96,15 @@ def upgraded(
     for key, found in entries:
         replay({group.group_id: made}, _none, key, found)
     return made, [(GroupMetadataKey(group.group_id), None), *entries]
+
+
+def _topics(
+    group_id: str, members: list[ConsumerGroupMember], rules: GroupRules, image: TopicsImage
+) -> list[Entry]:
+    if not rules.converts_with_topics():
+        return []
+    names = sorted(dict.fromkeys([topic for member in members for topic in member.topics]))
+    return [metadata_entry(group_id, describe(image, names, rules.counts_racks()))]
 
 
 def _none(group_id: str) -> ConsumerGroup:
