@@ -2,8 +2,11 @@
 
 Left out: segment.bytes and log.segment.bytes of less than 1 MiB, and metadata.log.segment.bytes of
 less than 8 MiB, are accepted in every release, though 4.0 refuses the second and 4.1 all of them
-(KIP-1030). Its tests roll small segments by internal.segment.bytes. Here short runs do so by the
-public name, also in the internal topics, for which Kafka has no such setting.
+(KIP-1030). Its tests roll small segments by internal.segment.bytes, a setting of topics alone. Here
+short runs do so by the public name, also in the internal topics, for which Kafka has no such
+setting: with offsets.topic.segment.bytes below 1 MiB its brokers cannot create __consumer_offsets.
+A refusal would change the metadata records, and so the digest, of every scenario of 4.1 with small
+segments, and take them from those that are upgraded to it: LogConfig refuses them at a log's load.
 """
 
 from __future__ import annotations
