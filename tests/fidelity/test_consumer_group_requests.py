@@ -8,8 +8,8 @@ from tests.fidelity.kafka_consumer_groups import VERSIONS, answers, committed
 from tests.fidelity.sides import ModelSide
 
 DESCRIBED = (
-    "Kafka describes a group as of the last committed record, and a member without an id is answered"
-    " before the classic group is written that takes an empty one's place"
+    "Kafka describes a group as of the last committed record, and answers a member without an id"
+    " before it has written the classic group that takes an empty one's place"
     " (classicGroupJoinToClassicGroup); the model describes a group as it is"
 )
 DIFFERENT = {
