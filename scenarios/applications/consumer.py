@@ -15,19 +15,19 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from kafkasim.model.client import exceptions
 from kafkasim.model.config import ConsumerConfig
-from kafkasim.model.facts import Processed
 from kafkasim.model.records import TopicPartition
-from kafkasim.scenarios.applications.handle import Handle
-from kafkasim.scenarios.applications.session import Session, session
+from kafkasim.scenarios.applications.handle import CONSUMER_WITHOUT, Handle, Partial
+from kafkasim.scenarios.applications.reading import Buffer, Deserializer, record_processed
+from kafkasim.scenarios.applications.session import session
 from kafkasim.scenarios.applications.settings import config_of, properties
 from kafkasim.scenarios.applications.types.errors import (
+    ConsumerStoppedError,
+    IllegalStateError,
     KafkaError,
     RecordDeserializationError,
     translated,
@@ -35,6 +35,7 @@ from kafkasim.scenarios.applications.types.errors import (
 from kafkasim.scenarios.applications.types.structs import (
     ConsumerRebalanceListener,
     ConsumerRecord,
+    InOrder,
     OffsetAndMetadata,
     OffsetAndTimestamp,
     commit_of,
@@ -43,11 +44,10 @@ from kafkasim.scenarios.applications.types.structs import (
 POLL_MS = 100
 """How long one poll() waits: as long may a commit of another task have to wait for it."""
 
-Deserializer = Callable[[bytes], Any]
 Partitions = Iterable[TopicPartition]
 
 
-class AIOKafkaConsumer:
+class AIOKafkaConsumer(Partial):
     """A consumer of the running application; settings are keyword arguments.
 
     ``group_id`` is the group of the workload in whose place the application runs. ``wakeup`` and
@@ -56,6 +56,8 @@ class AIOKafkaConsumer:
     Raises:
         ValueError: an unknown setting, a value that is not allowed, or another group.
     """
+
+    left_out = CONSUMER_WITHOUT
 
     def __init__(
         self,
@@ -76,18 +78,15 @@ class AIOKafkaConsumer:
         self._config = config_of(ConsumerConfig, found, "AIOKafkaConsumer")
         self._topics = topics
         self._pattern: str | None = None
-        self._paused: dict[TopicPartition, None] = {}
         self._listener: ConsumerRebalanceListener | None = None
-        self._deserializers = key_deserializer, value_deserializer
         self._port = place.port
         self._client = Handle(place, "consumer", self._config)
         self._polling: asyncio.Future[Any] | None = None  # the poll() that is outstanding
-        self._buffer: deque[ConsumerRecord] = deque()
-        self._handed: list[ConsumerRecord] = []  # got by the application, not processed yet
-        self._consumed: dict[TopicPartition, int] = {}  # the offset after the last one handed out
+        self._buffer = Buffer(place, key_deserializer, value_deserializer)
         self._owned: dict[TopicPartition, None] = {}
         self._telling: asyncio.Task[Any] | None = None  # the task whose listener runs
         self._lock = asyncio.Lock()  # the Java consumer serves one call at a time
+        self._stopped = False
 
     # The life of a consumer.
 
@@ -96,6 +95,7 @@ class AIOKafkaConsumer:
         if self._client.name:
             return
         await self._client.open()
+        self._stopped = False
         self._session.consumers.append(self._client.name)
         if self._topics or self._pattern is not None:
             method, arguments = self._subscription
@@ -106,14 +106,11 @@ class AIOKafkaConsumer:
 
         The listener is told of the partitions first, and may commit.
         """
+        self._stopped = True
         if self._client.name:
             self._note_processed()
             await self._tell_of_close()
-            first: dict[TopicPartition, int] = {}
-            for record in self._buffer:
-                first.setdefault(TopicPartition(record.topic, record.partition), record.offset)
-            for tp, offset in first.items():
-                self.seek(tp, offset)
+            self._push_back()
             await self._call("close")
             self._session.consumers.remove(self._client.name)
             self._client.name = ""
@@ -147,9 +144,13 @@ class AIOKafkaConsumer:
         self._owned = dict.fromkeys(partitions)
         self._port.post(self._client.method("assign"), tuple(self._owned))
 
+    def subscription(self) -> set[str]:
+        """Return the topics that are subscribed to; with a pattern, those it has partitions of."""
+        return InOrder(self._topics or [tp.topic for tp in self._owned])
+
     def assignment(self) -> set[TopicPartition]:
         """Return the partitions that the consumer has."""
-        return set(self._owned)
+        return InOrder(self._owned)
 
     # Records.
 
@@ -157,34 +158,46 @@ class AIOKafkaConsumer:
         return self
 
     async def __anext__(self) -> ConsumerRecord:
-        return await self.getone()
+        try:
+            return await self.getone()
+        except ConsumerStoppedError:
+            raise StopAsyncIteration from None
 
-    async def getone(self) -> ConsumerRecord:
-        """Return the next record; wait until there is one."""
+    async def getone(self, *partitions: TopicPartition) -> ConsumerRecord:
+        """Return the next record, of some partitions or of all; wait until there is one.
+
+        Raises:
+            RecordDeserializationError: the record cannot be read.
+            ConsumerStoppedError: the consumer is stopped, maybe by another task.
+        """
         self._note_processed()
-        while not self._ready():
-            await self._fill(POLL_MS)
-        return self._hand_out(self._take())
+        wanted = dict.fromkeys(partitions)
+        while not self._buffer.ready(wanted):
+            await self._fill(POLL_MS, wanted)
+        return self._buffer.take(wanted)
 
     async def getmany(
-        self, timeout_ms: int = 0, max_records: int | None = None
+        self, *partitions: TopicPartition, timeout_ms: int = 0, max_records: int | None = None
     ) -> dict[TopicPartition, list[ConsumerRecord]]:
         """Return the next records by partition; none if there is none within ``timeout_ms``.
 
         Raises:
             RecordDeserializationError: the next record cannot be read.
+            ConsumerStoppedError: the consumer is stopped, maybe by another task.
         """
         self._note_processed()
+        wanted = dict.fromkeys(partitions)
         deadline = self._port.now_us + timeout_ms * 1000
-        while not self._ready():
+        while not self._buffer.ready(wanted):
             left_ms = max(0, deadline - self._port.now_us) // 1000
-            await self._fill(min(POLL_MS, left_ms))
+            await self._fill(min(POLL_MS, left_ms), wanted)
             if self._port.now_us >= deadline:
                 break
         found: dict[TopicPartition, list[ConsumerRecord]] = {}
-        for _ in range(min(self._ready(), max_records or self._ready())):
+        ready = self._buffer.ready(wanted)
+        for _ in range(min(ready, max_records or ready)):
             try:
-                record = self._hand_out(self._take())
+                record = self._buffer.take(wanted)
             except RecordDeserializationError:
                 if found:
                     break  # what is before it first; the next call raises
@@ -192,32 +205,35 @@ class AIOKafkaConsumer:
             found.setdefault(TopicPartition(record.topic, record.partition), []).append(record)
         return found
 
-    def _ready(self) -> int:
-        """Return how many records may be handed out now."""
-        if not self._paused:
-            return len(self._buffer)
-        return sum([(each.topic, each.partition) not in self._paused for each in self._buffer])
-
-    def _take(self) -> ConsumerRecord:
-        """Take the next record that is not of a paused partition."""
-        for place, record in enumerate(self._buffer):
-            if (record.topic, record.partition) not in self._paused:
-                read = self._deserialized(record)
-                del self._buffer[place]
-                return read
-        raise AssertionError("no record is ready")
-
-    def _hand_out(self, record: ConsumerRecord) -> ConsumerRecord:
-        self._consumed[TopicPartition(record.topic, record.partition)] = record.offset + 1
-        self._handed.append(record)
-        return record
-
-    async def _fill(self, timeout_ms: int) -> None:
+    async def _fill(self, timeout_ms: int, wanted: dict[TopicPartition, None]) -> None:
         """Poll once, with the listener's methods where the Java consumer calls them."""
         async with self._lock:
+            if self._stopped:
+                raise ConsumerStoppedError
+            others: list[TopicPartition] = []
             if self._polling is None:
+                if self._buffer.ready(wanted):
+                    return  # another task has polled meanwhile
+                self._push_back()
+                paused = self._buffer.paused
+                others = [tp for tp in self._owned if wanted and not (tp in wanted or tp in paused)]
+                self._port.post(self._client.method("pause"), others)
                 self._polling = self._port.call(self._client.method("poll"), timeout_ms)
-            await self._finish_poll()
+            try:
+                await self._finish_poll()
+            finally:
+                for tp in others:
+                    if tp not in self._buffer.paused and self._client.name:
+                        self._port.post(self._client.method("resume"), (tp,))
+
+    def _push_back(self) -> None:
+        """Have the consumer return again what the application has not got of the last poll().
+
+        So neither auto-commit nor a rebalance passes over records of paused partitions.
+        """
+        for tp, offset in self._buffer.firsts().items():
+            self._port.post(self._client.method("seek"), tp, offset)
+        self._buffer.drop()
 
     async def _finish_poll(self) -> None:
         """Wait for the outstanding poll(); if the task is cancelled, the poll goes on."""
@@ -231,7 +247,7 @@ class AIOKafkaConsumer:
             self._polling = None
             if kind == "records":
                 for tp, records in found.items():
-                    self._buffer.extend([self._record(tp, *record) for record in records])
+                    self._buffer.add(tp, records)
                 return
             try:
                 await self._tell_listener(kind, found)
@@ -243,9 +259,9 @@ class AIOKafkaConsumer:
         self._telling = asyncio.current_task()  # the listener may commit inside the poll
         if kind == "assigned":
             self._owned.update(dict.fromkeys(partitions))
-            told = listener.on_partitions_assigned(set(partitions)) if listener else None
+            told = listener.on_partitions_assigned(InOrder(partitions)) if listener else None
         else:
-            told = listener.on_partitions_revoked(set(partitions)) if listener else None
+            told = listener.on_partitions_revoked(InOrder(partitions)) if listener else None
         try:
             if inspect.isawaitable(told):
                 await told
@@ -254,8 +270,7 @@ class AIOKafkaConsumer:
         if kind != "assigned":
             for tp in partitions:
                 self._owned.pop(tp, None)
-                self._consumed.pop(tp, None)
-                self._paused.pop(tp, None)
+                self._buffer.lose(tp)
 
     async def _tell_of_close(self) -> None:
         """Tell the listener what the consumer gives up by its close (ConsumerCoordinator.close)."""
@@ -264,37 +279,6 @@ class AIOKafkaConsumer:
         async with self._lock:
             await self._finish_poll()
         await self._tell_listener("revoked", tuple(self._owned))
-
-    def _record(
-        self, tp: TopicPartition, offset: int, record_id: int, key: Any, timestamp_ms: int
-    ) -> ConsumerRecord:
-        payload = self._session.payloads.of(record_id)
-        key = key.encode() if isinstance(key, str) else key
-        return ConsumerRecord(
-            tp.topic, tp.partition, offset, timestamp_ms, 0,
-            key, payload.value, None, -1 if key is None else len(key),
-            -1 if payload.value is None else len(payload.value), payload.headers,
-        )  # fmt: skip
-
-    def _deserialized(self, record: ConsumerRecord) -> ConsumerRecord:
-        """Return a record as its deserializers read it.
-
-        Raises:
-            RecordDeserializationError: one of them failed; the record is the next one still.
-        """
-        of_key, of_value = self._deserializers
-        if of_key is None and of_value is None:
-            return record
-        key, value = record.key, record.value
-        try:
-            return replace(
-                record,
-                key=key if of_key is None or key is None else of_key(key),
-                value=value if of_value is None or value is None else of_value(value),
-            )
-        except Exception as error:
-            tp = TopicPartition(record.topic, record.partition)
-            raise RecordDeserializationError(tp, record.offset) from error
 
     # Offsets.
 
@@ -341,7 +325,7 @@ class AIOKafkaConsumer:
         done.add_done_callback(told)
 
     def _wanted(self, offsets: Mapping[TopicPartition, Any] | None) -> dict[TopicPartition, Any]:
-        wanted = self._consumed if offsets is None else offsets
+        wanted = self._buffer.consumed if offsets is None else offsets
         return {TopicPartition(*tp): commit_of(at) for tp, at in wanted.items()}
 
     async def committed(self, partition: TopicPartition) -> int | None:
@@ -358,25 +342,27 @@ class AIOKafkaConsumer:
     async def position(self, partition: TopicPartition) -> int | None:
         """Return the offset of the next record that the application gets."""
         tp = TopicPartition(*partition)
-        if tp in self._consumed:
-            return self._consumed[tp]
-        first = [r.offset for r in self._buffer if (r.topic, r.partition) == tp]
-        found: int | None = first[0] if first else await self._call("position", tp)
-        return found
+        found: int | None = self._buffer.position(tp)
+        return await self._call("position", tp) if found is None else found
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Read on from ``offset``; what was fetched of the partition is dropped."""
-        tp = TopicPartition(*partition)
-        self._drop((tp,))
+        """Read on from ``offset``; what was fetched of the partition is dropped.
+
+        Raises:
+            IllegalStateError: the consumer has not this partition.
+        """
+        (tp,) = self._assigned((partition,))
+        if offset < 0:
+            raise ValueError(f"seek: offset {offset} of {tp}: it is negative")
+        self._buffer.forget((tp,))
         self._port.post(self._client.method("seek"), tp, offset)
 
-    def _drop(self, partitions: Partitions) -> None:
-        """Forget what was fetched of partitions, and where the application stands in them."""
-        gone = dict.fromkeys(partitions)
-        kept = [each for each in self._buffer if (each.topic, each.partition) not in gone]
-        self._buffer = deque(kept)
-        for tp in gone:
-            self._consumed.pop(tp, None)
+    def _assigned(self, partitions: Partitions) -> tuple[TopicPartition, ...]:
+        found = tuple([TopicPartition(*tp) for tp in partitions])
+        for tp in found:
+            if tp not in self._owned:
+                raise IllegalStateError(f"no current assignment for partition {tuple(tp)}")
+        return found
 
     async def seek_to_beginning(self, *partitions: TopicPartition) -> None:
         """Read on from the first offsets of partitions, by default of all."""
@@ -387,14 +373,41 @@ class AIOKafkaConsumer:
         await self._seek_to("seek_to_end", partitions)
 
     async def _seek_to(self, method: str, partitions: Partitions) -> None:
-        wanted = tuple([TopicPartition(*tp) for tp in partitions]) or tuple(self._owned)
+        wanted = self._assigned(partitions) or tuple(self._owned)
         await self._call(method, wanted)
-        self._drop(wanted)
+        self._buffer.forget(wanted)
+
+    async def seek_to_committed(
+        self, *partitions: TopicPartition
+    ) -> dict[TopicPartition, int | None]:
+        """Read on from what the group has committed, where it has; return that by partition."""
+        found: dict[TopicPartition, int | None]
+        found = await self._call("committed", self._assigned(partitions) or tuple(self._owned))
+        for tp, offset in found.items():
+            if offset is not None:
+                self.seek(tp, offset)
+        return found
+
+    async def beginning_offsets(self, partitions: Partitions) -> dict[TopicPartition, int]:
+        """Return the first offset of each partition."""
+        found: dict[TopicPartition, int] = await self._call("beginning_offsets", tuple(partitions))
+        return found
+
+    async def end_offsets(self, partitions: Partitions) -> dict[TopicPartition, int]:
+        """Return the offset of the next record of each partition that this consumer may read.
+
+        That is the high watermark, and with read_committed the last stable offset.
+        """
+        found: dict[TopicPartition, int] = await self._call("end_offsets", tuple(partitions))
+        return found
 
     async def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """Return the first record of each partition at a time in milliseconds, or later."""
+        negative = [tuple(tp) for tp, at in timestamps.items() if at < 0]
+        if negative:
+            raise ValueError(f"offsets_for_times: the time of {negative[0]} is negative")
         found = await self._call("offsets_for_times", dict(timestamps))
         return {tp: None if at is None else OffsetAndTimestamp(*at) for tp, at in found.items()}
 
@@ -402,18 +415,20 @@ class AIOKafkaConsumer:
 
     def pause(self, *partitions: TopicPartition) -> None:
         """Get no records of partitions until they are resumed; the member keeps them."""
-        self._paused.update(dict.fromkeys([TopicPartition(*tp) for tp in partitions]))
-        self._port.post(self._client.method("pause"), partitions)
+        found = self._assigned(partitions)
+        self._buffer.paused.update(dict.fromkeys(found))
+        self._port.post(self._client.method("pause"), found)
 
     def resume(self, *partitions: TopicPartition) -> None:
         """Get records of partitions again."""
-        for tp in partitions:
-            self._paused.pop(TopicPartition(*tp), None)
-        self._port.post(self._client.method("resume"), partitions)
+        found = self._assigned(partitions)
+        for tp in found:
+            self._buffer.paused.pop(tp, None)
+        self._port.post(self._client.method("resume"), found)
 
     def paused(self) -> set[TopicPartition]:
         """Return the partitions that are paused."""
-        return set(self._paused)
+        return InOrder(self._buffer.paused)
 
     def wakeup(self) -> None:
         """Have the poll under way, or the next one, raise WakeupError (Java: wakeup)."""
@@ -424,8 +439,8 @@ class AIOKafkaConsumer:
     def _note_processed(self) -> None:
         """Take what was handed out as processed, unless the application says so itself."""
         if not self._session.tells:
-            record_processed(self._session, self._handed)
-        self._handed.clear()
+            record_processed(self._session, self._buffer.handed)
+        self._buffer.handed.clear()
 
     async def _call(self, method: str, *arguments: Any) -> Any:
         if self._telling is not None and self._telling is asyncio.current_task():
@@ -433,17 +448,3 @@ class AIOKafkaConsumer:
         async with self._lock:
             await self._finish_poll()
             return await self._client.ask(method, *arguments)
-
-
-def record_processed(place: Session, records: Iterable[ConsumerRecord]) -> None:
-    """Write the fact Processed, once for each run of following offsets."""
-    runs: list[list[Any]] = []
-    for record in records:
-        tp = (record.topic, record.partition)
-        if runs and runs[-1][0] == tp and runs[-1][2] == record.offset:
-            runs[-1][2] += 1
-        else:
-            runs.append([tp, record.offset, record.offset + 1])
-    for (topic, partition), first, end in runs:
-        topic_id = place.topic_ids.get(topic, topic)
-        place.port.record(Processed(place.group, place.node, topic_id, partition, first, end))

@@ -3,16 +3,41 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from kafkasim.model.client import exceptions
 from kafkasim.model.config import ClientConfig
 from kafkasim.scenarios.applications.session import Session
+from kafkasim.scenarios.applications.stand_ins import where
 from kafkasim.scenarios.applications.types.errors import (
     IllegalStateError,
     KafkaError,
     translated,
 )
+from kafkasim.sim.apps.refusals import NotSimulated
+
+CONSUMER_WITHOUT = {
+    "unsubscribe": "stop() leaves the group, and a new consumer joins again",
+    "highwater": "await end_offsets([partition])",
+    "last_stable_offset": "await end_offsets([partition]) of a read_committed consumer",
+    "last_poll_timestamp": "keep the time when getmany() or getone() returns",
+    "partitions_for_topic": "the scenario says how many a topic has",
+    "topics": "the scenario says which there are",
+}
+"""What AIOKafkaConsumer has of aiokafka's methods in name only, and what there is instead."""
+
+
+class Partial:
+    """A client without some of aiokafka's methods; each of them says what there is instead."""
+
+    left_out: ClassVar[Mapping[str, str]] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self.left_out:
+            what = f"{type(self).__name__}.{name}() ({where()}): it is not simulated;"
+            raise NotSimulated(f"{what} {self.left_out[name]}")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
 
 class Handle:

@@ -15,15 +15,27 @@ from types import ModuleType
 from typing import Any
 
 from kafkasim.scenarios.applications import stand_ins
-from kafkasim.scenarios.applications.consumer import AIOKafkaConsumer, record_processed
+from kafkasim.scenarios.applications.consumer import AIOKafkaConsumer
 from kafkasim.scenarios.applications.database import aiosqlite
 from kafkasim.scenarios.applications.producer import AIOKafkaProducer
+from kafkasim.scenarios.applications.reading import record_processed
 from kafkasim.scenarios.applications.records import serializers
 from kafkasim.scenarios.applications.session import CURRENT, Session, session
 from kafkasim.scenarios.applications.types import errors, structs
 from kafkasim.scenarios.applications.types.structs import ConsumerRebalanceListener, ConsumerRecord
 from kafkasim.scenarios.language.files.applications import split
 from kafkasim.sim.apps.refusals import NotSimulated
+
+CLIENTS = ("aiokafka", "confluent_kafka", "kafka", "kafkasim")
+"""Packages of Kafka's clients; an application gets the simulated ones, or none."""
+
+INSTEAD = {
+    "aiokafka.admin": "the scenario's operations do what an admin does",
+    "aiokafka.coordinator": 'partition_assignment_strategy takes names, as ["roundrobin"]',
+    "confluent_kafka": "the simulated clients have aiokafka's names",
+    "kafka": "the simulated clients have aiokafka's names",
+}
+"""What there is in place of a module of Kafka's clients that an application does not get."""
 
 
 @dataclass(frozen=True)
@@ -81,12 +93,18 @@ class _Process:
             raise ImportError(f"a relative import ({stand_ins.where()}): use the module's name")
         if name == "kafkasim" and (not fromlist or "processed" in fromlist):
             session().tells = True
+        own = (self.directory / f"{top}.py").exists()
+        if top in CLIENTS and name not in self.modules and not own:
+            part = ".".join(name.split(".")[:2])
+            there = ", ".join(each for each in self.modules if each.partition(".")[0] == top)
+            instead = INSTEAD.get(part) or INSTEAD.get(top) or f"there are {there}"
+            raise NotSimulated(f"the module {name} ({stand_ins.where()}): {instead}")
         known = self.modules.get(name if fromlist else top)
         if known is not None:
             return known
         if top in stand_ins.REFUSED_MODULES and name not in stand_ins.PURE.get(top, ()):
             raise NotSimulated(f"the module {name} ({stand_ins.where()}): it leaves the simulation")
-        if (self.directory / f"{top}.py").exists():
+        if own:
             return self.load(top)
         return builtins.__import__(name, globals_, locals_, fromlist, level)
 
@@ -103,9 +121,10 @@ def _compiled(path: str, changed_ns: int) -> Any:
 
 def _client_modules() -> dict[str, ModuleType]:
     """Return ``aiokafka`` with its parts, and ``kafkasim`` as an application sees it."""
-    aiokafka, of_errors, of_structs = (
-        ModuleType(name) for name in ("aiokafka", "aiokafka.errors", "aiokafka.structs")
+    aiokafka, of_abc, of_errors, of_structs = (
+        ModuleType(f"aiokafka{part}") for part in ("", ".abc", ".errors", ".structs")
     )
+    of_abc.__dict__.update(ConsumerRebalanceListener=ConsumerRebalanceListener)
     of_errors.__dict__.update(errors.names())
     for thing in (structs.TopicPartition, structs.OffsetAndMetadata, structs.OffsetAndTimestamp,
                   structs.RecordMetadata,
@@ -117,12 +136,13 @@ def _client_modules() -> dict[str, ModuleType]:
         TopicPartition=structs.TopicPartition, OffsetAndMetadata=structs.OffsetAndMetadata,
         OffsetAndTimestamp=structs.OffsetAndTimestamp,
         ConsumerStoppedError=errors.ConsumerStoppedError, IllegalOperation=errors.IllegalOperation,
-        errors=of_errors, structs=of_structs,
+        abc=of_abc, errors=of_errors, structs=of_structs,
     )  # fmt: skip
     own = ModuleType("kafkasim")
     own.__dict__.update(processed=processed, serializers=serializers)
-    return {"aiokafka": aiokafka, "aiokafka.errors": of_errors, "aiokafka.structs": of_structs,
-            "kafkasim": own, "kafkasim.serializers": serializers}  # fmt: skip
+    return {"aiokafka": aiokafka, "aiokafka.abc": of_abc, "aiokafka.errors": of_errors,
+            "aiokafka.structs": of_structs, "kafkasim": own,
+            "kafkasim.serializers": serializers}  # fmt: skip
 
 
 def processed(*records: ConsumerRecord) -> None:

@@ -12,7 +12,7 @@ from kafkasim.model.client.producer.partitioner import Partitioner
 from kafkasim.model.client.producer.producer import producer_config
 from kafkasim.model.config import ConfigError
 from kafkasim.model.records import TopicPartition, headers_size
-from kafkasim.scenarios.applications.handle import Handle
+from kafkasim.scenarios.applications.handle import Handle, Partial
 from kafkasim.scenarios.applications.session import Payload, session
 from kafkasim.scenarios.applications.settings import properties
 from kafkasim.scenarios.applications.types.errors import (
@@ -24,16 +24,22 @@ from kafkasim.scenarios.applications.types.structs import RecordMetadata, offset
 Serializer = Callable[[Any], bytes]
 
 
-class AIOKafkaProducer:
+class AIOKafkaProducer(Partial):
     """A producer of the running application; settings are keyword arguments (``linger_ms=5``).
 
     With ``transactional_id`` it begins, commits and aborts transactions. ``partitioner(key, all,
     available)`` returns the partition of a record, from its key and the numbers of all partitions
-    and of those with a leader. Left out: partitions_for.
+    and of those with a leader.
 
     Raises:
         ValueError: an unknown setting, or a value that is not allowed.
     """
+
+    left_out = {
+        "create_batch": "send() makes batches of max_batch_size bytes within linger_ms",
+        "send_batch": "send() makes batches of max_batch_size bytes within linger_ms",
+        "partitions_for": "a partitioner is given the numbers of all partitions",
+    }
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""How an application steers a consumer beside poll(): pause, resume, seek, offsets for times.
+"""How an application steers a consumer beside poll(): pause, resume, seek, look offsets up.
 
 Models the methods of these names of ClassicKafkaConsumer. A paused partition is not fetched, and
 what was fetched of it stays buffered; a rebalance that takes it away forgets the pause. Seeking to
@@ -15,7 +15,13 @@ from kafkasim.model.client.consumer.offset_fetcher import isolation_level
 from kafkasim.model.client.exceptions import KafkaError, KafkaTimeoutError
 from kafkasim.model.effects import Reply
 from kafkasim.model.errors import RETRIABLE
-from kafkasim.model.messages import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsResponse
+from kafkasim.model.messages import (
+    EARLIEST_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+)
 from kafkasim.model.records import TopicPartition
 
 if TYPE_CHECKING:
@@ -51,6 +57,8 @@ class Steering:
             "seek_to_beginning": self.seek_to_beginning,
             "seek_to_end": self.seek_to_end,
             "offsets_for_times": self.offsets_for_times,
+            "beginning_offsets": partial(self._offsets_at, EARLIEST_TIMESTAMP),
+            "end_offsets": partial(self._offsets_at, LATEST_TIMESTAMP),
         }
 
     def pause(self, call: int, args: tuple[Any, ...], _now: int) -> None:
@@ -103,9 +111,16 @@ class Steering:
 
         It is the first record with this timestamp or a later one; None if there is none.
         """
-        wanted = {TopicPartition(*tp): timestamp for tp, timestamp in args[0].items()}
+        self._look_up(call, args[0], _both, now)
+
+    def _offsets_at(self, end: int, call: int, args: tuple[Any, ...], now: int) -> None:
+        """Reply {partition: offset} of (partitions,): where each begins, or where it ends."""
+        self._look_up(call, dict.fromkeys(args[0], end), _offset, now)
+
+    def _look_up(self, call: int, times: Any, shown: Callable[[Any], Any], now: int) -> None:
+        wanted = {TopicPartition(*tp): timestamp for tp, timestamp in times.items()}
         self._metadata.add_topics(tuple(dict.fromkeys([tp.topic for tp in wanted])), now)
-        OffsetsForTimes(self, call, wanted, now).ask(now)
+        OffsetsForTimes(self, call, wanted, shown, now).ask(now)
 
     def _reply(self, call: int, result: Any) -> None:
         self._process.out.append(Reply(call, result, None))
@@ -161,14 +176,23 @@ class Steering:
 
 
 class OffsetsForTimes:
-    """One call of offsetsForTimes: leaders are asked until each partition has an answer."""
+    """One call of offsetsForTimes, beginningOffsets or endOffsets.
+
+    Leaders are asked until each partition has an answer.
+    """
 
     def __init__(
-        self, steering: Steering, call: int, wanted: dict[TopicPartition, int], now: int
+        self,
+        steering: Steering,
+        call: int,
+        wanted: dict[TopicPartition, int],
+        shown: Callable[[Any], Any],
+        now: int,
     ) -> None:
         self._steering = steering
         self._call = call
         self._wanted = wanted
+        self._shown = shown  # what the application gets of an answer
         self._deadline = now + steering.timeout_us
         self._found: dict[TopicPartition, tuple[int, int] | None] = {}
         self._outstanding = 0
@@ -192,9 +216,19 @@ class OffsetsForTimes:
 
     def _go_on(self, now: int) -> None:
         if len(self._found) == len(self._wanted):
-            self._steering.reply(self._call, {tp: self._found[tp] for tp in self._wanted})
+            self._steering.reply(
+                self._call, {tp: self._shown(self._found[tp]) for tp in self._wanted}
+            )
         else:
             self._steering.try_again(self._call, self._deadline, self.ask, now)
+
+
+def _both(found: tuple[int, int] | None) -> tuple[int, int] | None:
+    return found
+
+
+def _offset(found: tuple[int, int] | None) -> int | None:
+    return None if found is None else found[0]
 
 
 def _send(channel: Channel, request: Any, done: Callable[[Any, int], None], now: int) -> None:

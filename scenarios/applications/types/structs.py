@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -50,6 +52,22 @@ class ConsumerRecord:
     serialized_key_size: int
     serialized_value_size: int
     headers: tuple[tuple[str, bytes], ...]
+
+
+class InOrder(set[Any]):
+    """A set that is iterated in the order of its elements: that of their hashes is no run's."""
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(sorted(super().__iter__()))
+
+    def __and__(self, other: AbstractSet[object]) -> InOrder:
+        return InOrder(super().__and__(other))
+
+    def __or__(self, other: AbstractSet[Any]) -> InOrder:
+        return InOrder(super().__or__(other))
+
+    def __sub__(self, other: AbstractSet[object]) -> InOrder:
+        return InOrder(super().__sub__(other))
 
 
 class ConsumerRebalanceListener:
