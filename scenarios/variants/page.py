@@ -9,10 +9,25 @@ from kafkasim.scenarios.variants.variant import Variant
 
 COLUMNS = 100
 
+WITHOUT_SCRIPT = {
+    "B12": "KAFKA-8400: after a failed read a leader took -1 for its follower's log end. The next"
+    " fetch of the follower corrects it, so a run shows no harm;"
+    " `tests/model/test_replication_rules.py` holds the rule.",
+    "B59": "KIP-98: without `enable.idempotence` retries repeat and reorder records. That is a"
+    " setting still; `kafkasim run key-order --twin` shows it.",
+    "B64": "auto-commit before the work is done: what an application does, which no release"
+    " changed; `kafkasim run auto-commit-loses` shows it.",
+    "B71b": "KAFKA-8069: offsets expired at a failover because of the expiry time in their value,"
+    " version 1, of an `inter.broker.protocol.version` below 2.1. The model's values have none.",
+}
+"""Entries of KAFKA.md, 8.1 to 8.5, that have no variant, and why."""
+
 
 def page(variants: Sequence[Variant]) -> str:
     """Return the page that lists variants and the scripts that find them."""
-    return "\n".join([*_HEAD, *[line for variant in variants for line in _entry(variant)]])
+    entries = [line for variant in variants for line in _entry(variant)]
+    without = [line for entry, why in WITHOUT_SCRIPT.items() for line in _item(f"{entry}: {why}")]
+    return "\n".join([*_HEAD, *entries, "", "## Without a script", "", *without])
 
 
 def _entry(variant: Variant) -> list[str]:

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from kafkasim.scenarios.variants.page import WITHOUT_SCRIPT
+from kafkasim.scenarios.variants.registry import BUGS
 from kafkasim.scenarios.variants.rules import PARTS
 
 ROOT = Path(__file__).parents[2]
@@ -119,17 +121,26 @@ WAITING: dict[str, str] = {
 }
 """Entries without a method, each with the reason."""
 
-NAMED = re.compile(r"^- \*\*(B\d\d) ", re.MULTILINE)
+NAMED = re.compile(r"^- \*\*(B\d\d) |\bSibling (B\d\db)", re.MULTILINE)
 
 
-def _entries() -> list[str]:
+def _entries(end: str, siblings: bool = False) -> list[str]:
     text = (ROOT / "model" / "KAFKA.md").read_text(encoding="utf-8")
-    return NAMED.findall(text[text.index("\n## 8. ") : text.index("\n### 8.7 ")])
+    found = NAMED.findall(text[text.index("\n## 8. ") : text.index(f"\n### {end} ")])
+    return [entry or sibling for entry, sibling in found if entry or siblings]
 
 
 def test_every_entry_has_methods_or_a_reason() -> None:
     listed = [*METHODS, *SAME, *SETTINGS, *WAITING]
-    assert sorted(listed) == sorted(_entries())
+    assert sorted(listed) == sorted(_entries("8.7"))
+
+
+def test_every_entry_up_to_8_5_has_a_variant_or_says_why_not() -> None:
+    told = [*WITHOUT_SCRIPT, *[variant.id.partition("-")[0] for variant in BUGS]]
+    entries = _entries("8.6", siblings=True)
+    assert [entry for entry in entries if entry not in told] == []
+    assert [entry for entry in WITHOUT_SCRIPT if entry not in entries] == []
+    assert all(told.count(entry) == 1 for entry in WITHOUT_SCRIPT)
 
 
 def test_a_method_belongs_to_one_entry() -> None:
