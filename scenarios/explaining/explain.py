@@ -21,7 +21,6 @@ from kafkasim.scenarios.explaining.transactions import chains as transactions
 from kafkasim.scenarios.explaining.waiting import waiting
 from kafkasim.scenarios.showing.state import Row
 from kafkasim.scenarios.variants.registry import VARIANTS
-from kafkasim.sim.trace.store import MANIFEST_FILE, ManifestError
 
 OfRow = Callable[[Facts, Key, Row], Chain]
 OfFinding = Callable[[Facts, Key, clients.Found], Chain]
@@ -119,9 +118,6 @@ def explain(directory: Path, wanted: str | None = None) -> tuple[list[Explanatio
         ManifestError: there is no whole run in the directory, or it was stored without findings.
     """
     facts = Facts(directory)
-    if "violations" not in facts.manifest:
-        place = str(directory / MANIFEST_FILE)
-        raise ManifestError(place, "has no findings: run the scenario again")
     if wanted is not None and (asked := RECORD.fullmatch(wanted)) is not None:
         return _record(facts, asked[1], int(asked[2]), int(asked[3])), facts.ready_us
     found = [*_violations(facts), *_delivery(facts), *_others(facts)]

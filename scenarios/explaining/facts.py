@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkasim.model.facts import FACTS
 from kafkasim.scenarios.applications.session import USERS
-from kafkasim.scenarios.running.replay import open_trace, readable
+from kafkasim.scenarios.judging.delivery import Anomaly
+from kafkasim.scenarios.judging.invariants.traced import Violation
+from kafkasim.scenarios.running.replay import open_trace, readable, stored_scenario
 from kafkasim.scenarios.showing.state import Row
-from kafkasim.sim.trace.store import read_manifest
+from kafkasim.sim.trace.store import MANIFEST_FILE, TRACE_FILE, ManifestError
 
 Key = tuple[str, int]  # topic id, partition
 
@@ -31,18 +34,92 @@ def record(record_id: int) -> str:
     return f"record {record_id & 0xFFFFFFFF} of {kind}-{own}"
 
 
+FINDINGS: dict[str, type] = {"violations": Violation, "delivery": Anomaly}
+"""Keys of a manifest that hold what the judges of the run have found."""
+
+TEXTS = ("anomalies", "expected", "missing")
+"""Keys that hold names of findings, or what did not converge."""
+
+
+def check_findings(manifest: Mapping[str, Any], place: str) -> None:
+    """Check that what a manifest says of a run's findings is what judges write.
+
+    Raises:
+        ManifestError: it was stored without findings, or one of them is none.
+    """
+    if not manifest.keys() >= {*FINDINGS, *TEXTS, "observations", "stall_excuse"}:
+        raise ManifestError(place, "has no findings: run the scenario again")
+    for key, kind in FINDINGS.items():
+        for found in manifest[key]:
+            if not _is_finding(found, kind):
+                raise ManifestError(place, f"{key}: {found!r:.80} is no finding")
+    for key in TEXTS:
+        if not all(isinstance(each, str) for each in manifest[key]):
+            raise ManifestError(place, f"{key} is no list of texts: {manifest[key]!r:.80}")
+    for what, at_us in manifest["observations"].items():
+        if not _is(at_us, int):
+            raise ManifestError(place, f"observations: {what!r:.80} has no time: {at_us!r:.80}")
+
+
+def _is_finding(found: Any, kind: Any) -> bool:
+    """Return whether a table has the fields of a finding; early runs lack those with a default."""
+    if not isinstance(found, dict):
+        return False
+    needed = [each.name for each in fields(kind) if each.default is MISSING]
+    types = get_type_hints(kind)
+    return found.keys() >= {*needed} and all(
+        _is(found[name], of) for name, of in types.items() if name in found
+    )
+
+
+def _defaults(kind: Any) -> dict[str, Any]:
+    return {each.name: each.default for each in fields(kind) if each.default is not MISSING}
+
+
+def _is(value: Any, of: type) -> bool:
+    """Return whether a value of JSON is a text, or an integer of 64 bits."""
+    if of is int:
+        return type(value) is int and -(2**63) <= value < 2**63
+    return isinstance(value, of)
+
+
+class _NamedRow(dict[str, Any]):
+    """The row that a finding names. If it is of another kind than the finding's, it lacks columns.
+
+    Raises:
+        ManifestError: in place of KeyError.
+    """
+
+    def __init__(self, place: str, row: Row) -> None:
+        super().__init__(row)
+        self._place = place
+
+    def __missing__(self, column: str) -> Any:
+        """Say that the finding names the wrong row."""
+        reason = f"a finding is of row {self['seq']}, a {self['kind']}, which has no {column}"
+        raise ManifestError(self._place, reason)
+
+
 class Facts:
     """One run: its manifest, and its rows by kind, partition and place in the trace.
 
     Raises:
-        ManifestError: there is no whole run in the directory.
+        ManifestError: there is no whole run in the directory, or it was stored without findings.
+        ScenarioError: this code cannot read its scenario.
     """
 
     def __init__(self, directory: Path) -> None:
-        self.manifest: dict[str, Any] = read_manifest(directory)
+        self.manifest: dict[str, Any] = stored_scenario(directory)[1]
+        self._manifest = str(directory / MANIFEST_FILE)
+        check_findings(self.manifest, self._manifest)
+        for key, kind in FINDINGS.items():
+            self.manifest[key] = [{**_defaults(kind), **found} for found in self.manifest[key]]
         trace = open_trace(directory)
         with readable(directory):
             self._table = trace.read()
+        if (rows := self._table.num_rows) != self.manifest["rows"]:
+            reason = f"has {rows} rows, its manifest says {self.manifest['rows']}"
+            raise ManifestError(str(directory / TRACE_FILE), reason)
         self.ready_us = int(self.manifest.get("ready_us", 0))
         self.zookeeper = self.manifest["spec"]["cluster"].get("mode") == "zookeeper"
         self._kinds: dict[str, Any] = {}
@@ -76,9 +153,16 @@ class Facts:
         return sorted(found, key=lambda row: int(row["seq"]))
 
     def row(self, seq: int) -> Row:
-        """Return one row, without the columns that its kind has not."""
-        found = self._table.filter(pc.equal(self._table["seq"], seq)).to_pylist()[0]
-        return {name: found[name] for name in _columns(found["kind"])}
+        """Return the row that a finding names, without the columns that its kind has not.
+
+        Raises:
+            ManifestError: there is none; or, when a column is read that it has not.
+        """
+        found = self._table.filter(pc.equal(self._table["seq"], seq)).to_pylist()
+        if not found:
+            raise ManifestError(self._manifest, f"a finding is of row {seq}, which is not there")
+        kind = found[0]["kind"]
+        return _NamedRow(self._manifest, {name: found[0][name] for name in _columns(kind)})
 
     def last(self, kinds: Sequence[str], key: Key | None = None, **more: Any) -> Row | None:
         """Return the last row that :meth:`rows` selects, or None."""

@@ -226,7 +226,8 @@ _MANIFEST_TYPES: dict[str, type] = {
     "scenario": str, "seed": int, "variants": list, "code_version": str, "config_digest": str,
     "rows": int, "digest": str, "reason": str, "ready_us": int, "topics": dict, "verdict": str,
     "spec": dict, "permits": list, "anomalies": list, "expected": list, "losses": list,
-    "offsets_partitions": list, "stall_excuse": str,
+    "offsets_partitions": list, "stall_excuse": str, "missing": list, "observations": dict,
+    "violations": list, "delivery": list,
 }  # fmt: skip
 
 

@@ -45,6 +45,8 @@ offsets.topic.replication.factor=1
 WITH_PROPERTIES = (
     'name = "x"\nclaim = "c"\nduration = "1s"\ncluster = { config-file = "server.properties" }\n'
 )
+FAILING = "B01-truncate-to-hw"
+"""A script of a bug. With its variant, the manifest has findings of invariants and of delivery."""
 VIEWS = ("topics", "groups", "quorum", "brokers", "reassignments", "log-dirs")
 
 
@@ -137,8 +139,7 @@ class StoredRun:
     def __init__(self, folder: Path) -> None:
         self.base, self.mutant = folder / "base", folder / "mutant"
         self.mutant.mkdir()
-        scenario = library.scenario("stuck-consumer")[0].model_copy(update={"duration": SHORT_US})
-        self.result = run(scenario, 1, self.base)
+        self.result = run(library.scenario(FAILING)[0], 1, self.base, [FAILING])
         self.manifest = json.loads((self.base / "manifest.json").read_text())
         self.trace = (self.base / "trace.parquet").read_bytes()
 
@@ -160,7 +161,7 @@ class StoredRun:
             trace = mutate_bytes(rng, trace)
         view = rng.choice(VIEWS)
         moment = rng.choice(("end", "ready", "0.5s"))
-        commands = [["replay"], ["describe", view, "--at", moment]]
+        commands = [["replay"], ["describe", view, "--at", moment], ["explain"]]
         return self.answer(manifest, trace, rng.choice(commands))
 
     def answer(self, manifest: bytes, trace: bytes, command: Sequence[str]) -> str:

@@ -20,6 +20,10 @@ CHUNKS = 4
 
 MINIMAL = {"name": "x", "claim": "c", "duration": "1s"}
 
+FINDING = {
+    "name": "offset-regression", "topic_id": "", "partition": 0, "count": 1, "detail": "",
+}  # fmt: skip
+
 REGRESSIONS: dict[str, tuple[str, Any]] = {
     "a list for the scenario's nodes": ("spec", {"cluster": {"nodes": []}}),
     "topics that are no tables": ("spec", {"topics": "x"}),
@@ -36,8 +40,20 @@ REGRESSIONS: dict[str, tuple[str, Any]] = {
     "a seed below zero": ("seed", -1),
     "variants that are no names": ("variants", [3]),
     "a digest that is no text": ("digest", None),
+    "findings of delivery that are no list": ("delivery", 3),
+    "a finding that is a text": ("violations", ["x"]),
+    "a finding without a name": ("delivery", [{"detail": "", "seq": 1}]),
+    "a finding of a row that is not there": ("delivery", [FINDING | {"seq": 10**6}]),
+    "a finding of a row of another kind": ("delivery", [FINDING | {"seq": 0}]),
+    "a finding of no row": ("delivery", [FINDING | {"seq": 10**30}]),
+    "anomalies that are no names": ("anomalies", [{}]),
+    "an observation without a time": ("observations", {"fenced": None}),
+    "observations that are no table": ("observations", []),
+    "more rows than the trace has": ("rows", 10**6),
 }
 """Keys of a manifest and the values with which kafkasim once failed."""
+
+COMMANDS = (["describe", "topics"], ["describe", "quorum"], ["replay"], ["explain"])
 
 
 @pytest.mark.slow
@@ -71,7 +87,7 @@ def test_a_manifest_that_once_made_kafkasim_fail_is_refused(tmp_path: Path) -> N
         found = {}
         for name, (key, value) in REGRESSIONS.items():
             manifest = json.dumps({**stored.manifest, key: value}).encode()
-            for command in (["describe", "topics"], ["describe", "quorum"], ["replay"]):
+            for command in COMMANDS:
                 if wrong := stored.answer(manifest, stored.trace, command):
                     found[name, *command] = wrong
     assert found == {}
