@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -20,6 +21,8 @@ from kafkasim.model.config import (
     TopicConfig,
     setting,
 )
+from kafkasim.model.config.clients import ShareConsumerConfig
+from kafkasim.model.config.share_groups import ShareGroupSettings
 from kafkasim.model.zookeeper.config import ZooKeeperConfig
 
 KINDS = (
@@ -28,6 +31,8 @@ KINDS = (
     ClientConfig,
     ProducerConfig,
     ConsumerConfig,
+    ShareConsumerConfig,
+    ShareGroupSettings,
     LegacyConsumerConfig,
     ZooKeeperConfig,
 )
@@ -70,12 +75,29 @@ def test_each_key_is_read_or_says_why_not(kind: type[Config], read: set[str]) ->
     assert unread(kind, read) == []
 
 
+def test_every_kind_of_configuration_is_walked() -> None:
+    known: dict[type[Config], None] = {}
+    todo = [Config]
+    while todo:
+        kinds = [each for each in todo.pop().__subclasses__() if _is_of_the_model(each)]
+        known |= dict.fromkeys(kinds)
+        todo += kinds
+    assert sorted(each.__name__ for each in known) == sorted(each.__name__ for each in KINDS)
+
+
+def _is_of_the_model(kind: type[Config]) -> bool:
+    """Return whether a class is the model's, and not one that a decorator or a test replaced."""
+    return getattr(sys.modules[kind.__module__], kind.__name__, None) is kind and (
+        kind.__module__.startswith("kafkasim.model.")
+    )
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_key_without_effect_is_refused_unless_it_is_the_default(kind: type[Config]) -> None:
     keys = [each for each in fields(kind) if each.metadata["no_effect"]]
     for each in keys:
         key = each.name.replace("_", ".")
-        assert kind.from_properties({key: each.default}) == kind()
+        assert kind.from_properties({key: each.default}) == kind.from_properties({})
         other = each.default + 1 if isinstance(each.default, int) else f"other-{each.default}"
         with pytest.raises(ConfigError, match=r"would have no effect: |is not one of"):
             kind.from_properties({key: other})
