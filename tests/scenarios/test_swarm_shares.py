@@ -37,6 +37,8 @@ def _alter(at: str, least: int) -> dict[str, Any]:
 
 
 CRASH = {"kind": "crash", "node": "broker-1", "at": "1s"}
+DEAF = {"kind": "partition-oneway", "node": "broker-1", "at": "1s", "for": "1s"}
+MOVE = {"kind": "elect-leader", "at": "1s"}
 ADDED = {"kind": "add-voter", "node": "controller-4", "at": "1s"}
 
 
@@ -60,6 +62,13 @@ ADDED = {"kind": "add-voter", "node": "controller-4", "at": "1s"}
         ("min.insync.replicas raised", {"operations": [_alter("2s", 2), _alter("1s", 1)]},
          {"operations": [_alter("1s", 2), _alter("2s", 1)]}),
         ("a broker leaves for good", {"faults": [CRASH]}, {"faults": [{**CRASH, "for": "1s"}]}),
+        ("records expire", {"operations": [{"kind": "alter-config", "at": "1s",
+             "config": {"retention.ms": 500}}]},
+         {"operations": [{"kind": "alter-config", "at": "1s", "config": {"retention.ms": -1}}]}),
+        ("leaders move while a link is spoiled",
+         {"operations": [MOVE, MOVE], "faults": [DEAF]}, {"operations": [MOVE], "faults": [DEAF]}),
+        ("a fault ends at a fact",
+         {"faults": [{**DEAF, "until": {"fact": "Truncated"}}]}, {"faults": [DEAF]}),
         ("lag before session", {}, {"cluster": {"config": {
             "replica.lag.time.max.ms": 9000, "broker.session.timeout.ms": 9000}}}),
         ("unclean elections of the topic", {"operations": [{"kind": "alter-config", "at": "1s",

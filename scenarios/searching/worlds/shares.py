@@ -173,6 +173,39 @@ def _is_full(data: Scenario) -> bool:
     return _is_long(data) and len(late) >= 5
 
 
+def _records_deleted(data: Scenario) -> bool:
+    return bool(_operated(data, "delete-records"))
+
+
+def _records_expire(data: Scenario) -> bool:
+    """Return whether the topic deletes records by age or size, from the start or later."""
+    changed = _operated(data, "alter-config")
+    configs = [each.get("config", {}) for each in (*data["topics"], *changed)]
+    return any(config.get(key, -1) != -1 for config in configs for key in RETENTION)
+
+
+RETENTION = ("retention.ms", "retention.bytes")
+
+
+def _batches_are_full(data: Scenario) -> bool:
+    """Return whether a producer waits for more records than one: its batches have many."""
+    producers = [each for each in data["workload"] if each["kind"] == "producer"]
+    return any(each.get("config", {}).get("linger.ms") for each in producers)
+
+
+def _spoiled_moves(data: Scenario) -> bool:
+    """Return whether a server is deaf, slow or cut off in a run in which leaderships move twice."""
+    spoiled = ("partition", "partition-oneway", "slow-link", "flaky", "hold", "slow-disk")
+    links = [each for each in data["faults"] if each["kind"] in spoiled]
+    moves = _operated(data, "elect-leader")
+    return bool(links) and len(moves) > 1
+
+
+def _waits(key: str) -> Callable[[Scenario], bool]:
+    """Return whether a fault begins (``when``) or ends (``until``) at a fact."""
+    return lambda data: any(key in each for each in data["faults"])
+
+
 def _sharing(data: Scenario) -> list[str]:
     """Return the isolation level of each share group."""
     groups = [each for each in data["workload"] if each["kind"] == "share-group"]
@@ -211,6 +244,14 @@ WORLDS: tuple[World, ...] = (
     World("lag of Kafka's or longer", BOTH, 0.03, lambda data: _timers(data)[0] >= 1),
     World("session up to a fifth of Kafka's", BOTH, 0.05, lambda data: _timers(data)[1] <= 0.2),
     World("session of Kafka's or longer", BOTH, 0.03, lambda data: _timers(data)[1] >= 1),
+    World("records are deleted", BOTH, 0.08, _records_deleted),
+    World("records expire", BOTH, 0.03, _records_expire),
+    World("offsets expire", BOTH, 0.02,
+          lambda data: _config("offsets.retention.minutes")(data) is not None),
+    World("batches of many records", BOTH, 0.1, _batches_are_full),
+    World("leaders move while a link is spoiled", BOTH, 0.1, _spoiled_moves),
+    World("a fault begins at a fact", BOTH, 0.5, _waits("when")),
+    World("a fault ends at a fact", BOTH, 0.1, _waits("until")),
     World("a share group", KRAFT, 0.1, lambda data: bool(_sharing(data))),
     World("a share group that reads committed records", KRAFT, 0.04,
           lambda data: "read_committed" in _sharing(data)),
