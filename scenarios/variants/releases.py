@@ -7,8 +7,9 @@ same rule takes precedence over the release.
 Left out: leaders of 2.8 verify transactions as 4.0's do, though KIP-890 came with 3.6. Without that
 a late batch may open a transaction that nobody ends in any 2.8 cluster, and no verdict could tell
 it from a bug of the model: it would have to see that the batch came behind a marker of its own
-epoch. It is B46, and transaction.partition.verification.enable = false brings it back in every
-release.
+epoch. Or the batch joins its producer's next transaction, so that a record of an aborted one is
+committed: that was flagged in one of 125 drawn clusters of 2.8 with transactions. It is B46, and
+transaction.partition.verification.enable = false brings it back in every release.
 """
 
 from __future__ import annotations
