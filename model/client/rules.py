@@ -89,6 +89,15 @@ class ClientRules:
         """
         return True
 
+    def exhausted_retries_abort(self) -> bool:
+        """Return whether a transaction whose batch is given up for a retriable error, or for
+        INVALID_TXN_STATE, fails with TRANSACTION_ABORTABLE (maybeTransitionToErrorState).
+
+        So it is since 4.1 (KIP-1050). Before, the application gets the error itself; its
+        transaction can only be aborted either way.
+        """
+        return False
+
     def known_not_appended(self, error: Errors, acks: int) -> bool:
         """Return whether an attempt that failed with ``error`` is known to have left no record."""
         return error in BEFORE_APPEND or (acks != -1 and error in LEADER_ERRORS)

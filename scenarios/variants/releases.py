@@ -194,6 +194,14 @@ class Client39(ClientRules):
         return False
 
 
+class Client41(ClientRules):
+    """The clients of 4.1."""
+
+    def exhausted_retries_abort(self) -> bool:
+        """Return True: KIP-1050 tells errors that only an abort can follow."""
+        return True
+
+
 class Client28(Client39):
     """The clients of 2.8: without KIP-794 of 3.3, and KIP-580 and KIP-951 of 3.7."""
 
@@ -335,6 +343,7 @@ RULES: dict[str, dict[str, type]] = {
         "transaction": Transaction39,
     },
     "4.1": {
+        "client": Client41,
         "controller": Controller41,
         "group": Group41,
         "raft": Raft41,

@@ -15,6 +15,7 @@ from kafkasim.model.client.exceptions import (
     KafkaTimeoutError,
     TransactionAbortableError,
 )
+from kafkasim.model.client.rules import ClientRules
 from kafkasim.model.errors import NONE, Errors
 from kafkasim.model.facts import Acked, SendFailed
 from kafkasim.model.messages import (
@@ -27,6 +28,7 @@ from kafkasim.model.messages import (
     TxnOffsetCommitRequest,
 )
 from kafkasim.model.records import TopicPartition
+from kafkasim.scenarios.variants.releases import Client41
 from tests.model.client_harness import Harness
 from tests.model.test_transactional_producer import Group
 from tests.model.transactional_broker import (
@@ -179,6 +181,23 @@ def test_an_abort_must_wait_for_a_commit_that_timed_out_and_then_failed() -> Non
         TransactionAbortableError,
         type(None),
     ]
+
+
+@pytest.mark.parametrize("refusal", [Errors.REQUEST_TIMED_OUT, Errors.INVALID_TXN_STATE])
+@pytest.mark.parametrize(("rules", "converted"), [(ClientRules(), False), (Client41(), True)])
+def test_a_batch_that_is_given_up_tells_its_own_error_before_4_1(
+    refusal: Errors, rules: ClientRules, converted: bool
+) -> None:
+    """KIP-1050: TransactionManager.maybeTransitionToErrorState."""
+    cluster = TransactionalCluster()
+    h = transactional(cluster, rules, retries=1)
+    h.result("begin_transaction")
+    cluster.script(ProduceRequest, refusal, refusal)
+    send(h, 1)
+    h.run(2_000)
+    told = h.result("commit_transaction")
+    assert told.error == ("TRANSACTION_ABORTABLE" if converted else refusal.name)
+    assert h.result("abort_transaction") is None
 
 
 def test_an_abort_adds_no_partition_that_waited() -> None:

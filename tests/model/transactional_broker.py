@@ -10,6 +10,7 @@ from collections import deque
 from typing import Any
 
 from kafkasim.model.client.producer.producer import producer_config
+from kafkasim.model.client.rules import ClientRules
 from kafkasim.model.errors import NONE, Errors
 from kafkasim.model.messages import (
     AddOffsetsToTxnRequest,
@@ -148,11 +149,13 @@ class TransactionalCluster(Cluster):
         return ProduceResponse(tuple(answers), self.throttle_ms)
 
 
-def transactional(cluster: TransactionalCluster, **properties: Any) -> Harness:
+def transactional(
+    cluster: TransactionalCluster, rules: ClientRules | None = None, **properties: Any
+) -> Harness:
     """Return a producer with a transactional id, initialized."""
     config = {"transactional.id": TID, "linger.ms": 0}
     config |= {key.replace("_", "."): value for key, value in properties.items()}
-    harness = Harness(producer_config(config), cluster)
+    harness = Harness(producer_config(config), cluster, rules=rules)
     assert harness.result("init_transactions") is None
     cluster.wire.clear()
     return harness

@@ -76,6 +76,7 @@ class ProducerSequences:
     def __init__(self, rules: ClientRules) -> None:
         self._rules = rules
         self.knows_abortable = rules.knows_abortable()  # TRANSACTION_ABORTABLE (KIP-890)
+        self.exhausted_retries_abort = rules.exhausted_retries_abort()
         self.producer_id = NO_PRODUCER_ID
         self.producer_epoch = NO_PRODUCER_EPOCH
         self.unresolved: dict[TxnPartitionEntry, None] = {}  # partitionsWithUnresolvedSequences

@@ -395,7 +395,8 @@ class TransactionalManager:
         if code in FATAL_FOR_BATCHES:
             self.fatal(error)
             return
-        if code in RETRIABLE or code is Errors.INVALID_TXN_STATE:
+        converted = code in RETRIABLE or code is Errors.INVALID_TXN_STATE
+        if converted and self._sequences.exhausted_retries_abort:
             error = TransactionAbortableError("TRANSACTION_ABORTABLE", str(error))
         if not self.completing:
             self.require_bump()

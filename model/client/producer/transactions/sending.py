@@ -159,7 +159,7 @@ class TransactionalSending:
         if self._sequences.unresolved and self._sequences.resolve():
             manager.require_bump()
             detail = "a batch expired that may have been appended"
-            manager.abortable(TransactionAbortableError("TRANSACTION_ABORTABLE", detail))
+            manager.abortable(KafkaError("UNKNOWN_SERVER_ERROR", detail))
         while not self._busy:
             incomplete = bool(self._incomplete)
             if manager.state is State.FATAL_ERROR:
