@@ -370,6 +370,12 @@ CASES: tuple[Case, ...] = (
         "STABLEREAD",
     ),
     Case(
+        "a transaction that only an uncommitted record told",
+        "transaction-told-by-an-uncommitted-record",
+        "B17-metadata-update-as-new-epoch",
+        "ONELEADER",
+    ),
+    Case(
         "a transaction that nobody ends",
         "committed-less-after-a-truncation",
         "B16-stale-hw-position",

@@ -288,6 +288,9 @@ EARS: dict[str, tuple[tuple[str, Sign], ...]] = {
     "a transaction that no epoch is left to end": (
         (f"{LIVENESS}.exhausted_epochs:ExhaustedEpochs.excuse", _answered),
     ),
+    "a transaction that only an uncommitted record told": (
+        (f"{LIVENESS}.coordinators.uncommitted_loads:UncommittedLoads.excuse", _answered),
+    ),
     "a transaction that nobody ends": (
         (f"{LIVENESS}.standstill:Standstill.excuse", _answered),
     ),

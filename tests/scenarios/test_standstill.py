@@ -11,6 +11,9 @@ from kafkasim.scenarios.judging.progress import Progress
 from kafkasim.scenarios.judging.source import Loss
 from kafkasim.scenarios.judging.transactions.holes import Holes
 from kafkasim.scenarios.judging.transactions.known.skipped_markers import SKIPPED_MARKER
+from kafkasim.scenarios.judging.transactions.liveness.coordinators.uncommitted_loads import (
+    UNCOMMITTED_LOAD,
+)
 from kafkasim.scenarios.judging.transactions.liveness.exhausted_epochs import EXHAUSTED
 from kafkasim.scenarios.judging.transactions.liveness.standstill import Standstill
 from tests.scenarios.fact_makers import FakeTrace
@@ -281,3 +284,53 @@ def test_a_missed_marker_keeps_the_offsets_of_a_group_unstable() -> None:
         assert excuse(rows, line) == MISSED_END
         assert excuse(rows[1:], line) == ""  # those of another group
         assert excuse([*offsets(2), *missed(first=2, topic_id=OFFSETS[0])], line) == ""
+
+
+def leads(epoch: int, start: int, high_watermark: int) -> Rows:
+    """A broker becomes leader of the partition of the id, and has all below ``start``."""
+    return [("broker-2", facts.BecameLeader(*STATE, epoch, 0, start, high_watermark, (1, 2)))]
+
+
+def loads(epoch: int) -> Rows:
+    return [("broker-2", facts.TransactionsLoaded(0, epoch, True))]
+
+
+def commits(high_watermark: int) -> Rows:
+    return [("broker-2", facts.HighWatermark(*STATE, 1, high_watermark, (1, 2), 1))]
+
+
+def rests_on(before: Rows, after: Rows) -> Rows:
+    """An open transaction, with rows before its first batch and rows behind that."""
+    log = final((0, (100,), -1), (1, (101,), 7))
+    return held([*COORDINATORS, *before, *OPEN, *polled(0, 100), *after, *log], 1)
+
+
+TAIL: Rows = [*begun(), *leads(1, 5, 4), *loads(1)]
+
+
+def test_a_transaction_that_only_an_uncommitted_record_told_is_ended_by_nobody() -> None:
+    """TransactionStateManager.loadTransactionMetadata reads to the log end."""
+    rows = rests_on(TAIL, leads(2, 4, 4))
+    for line in (OPEN_LINE, LAG):
+        assert excuse(rows, line) == UNCOMMITTED_LOAD
+    assert excuse(rows, OPEN_LINE.replace("id 7", "id 8")) == ""
+    part = rests_on([*begun(), *leads(1, 6, 4), *loads(1), *commits(5)], leads(2, 5, 5))
+    assert excuse(part, OPEN_LINE) == UNCOMMITTED_LOAD
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param(TAIL, leads(2, 5, 4), id="the next leader has the record"),
+        pytest.param(TAIL, [], id="there is no next leader"),
+        pytest.param(TAIL, [*commits(5), *leads(2, 4, 4)], id="it was committed"),
+        pytest.param(TAIL, leads(2, 3, 3), id="committed records are lost with it"),
+        pytest.param([*TAIL, *commits(5)], leads(2, 4, 4), id="it was committed before"),
+        pytest.param([*TAIL, *ongoing()], leads(2, 4, 4), id="a committed one told, too"),
+        pytest.param([*begun(), *leads(1, 5, 5), *loads(1)], leads(2, 4, 4), id="all is committed"),
+        pytest.param([*begun(), *leads(1, 5, 4)], leads(2, 4, 4), id="it was not loaded"),
+        pytest.param(TAIL, [*leads(2, 4, 4), *marker(2, False)], id="a marker has come"),
+    ],
+)
+def test_what_another_record_tells_has_to_end(before: Rows, after: Rows) -> None:
+    assert excuse(rests_on(before, after), OPEN_LINE) == ""

@@ -11,8 +11,9 @@ A transaction spans logs. When one of them legally loses records, the others do 
   Prepare* (TransactionMarkerRequestCompletionHandler). Its producers get CONCURRENT_TRANSACTIONS
   for ever, also from the next coordinator (KAFKA-19999 tells of the same standstill).
 
-Without a loss a coordinator may skip a marker (``known/skipped_markers.py``), or have no epoch left
-to end a transaction with (``exhausted_epochs.py``), or the leader may have missed the marker, which
+Without a loss a coordinator may skip a marker (``known/skipped_markers.py``), have no epoch left to
+end a transaction with (``exhausted_epochs.py``), or have told of one from a record that was not
+committed (``coordinators/uncommitted_loads.py``). Or the leader may have missed the marker, which
 the cleaners of the others had removed (``copies/missed_markers.py``).
 
 What is missing when a run ends is told by lines; this module says which of them wait for such a
@@ -35,6 +36,9 @@ from kafkasim.scenarios.judging.source import (
 )
 from kafkasim.scenarios.judging.transactions.footing import Footing, Spot
 from kafkasim.scenarios.judging.transactions.known.skipped_markers import SkippedMarkers
+from kafkasim.scenarios.judging.transactions.liveness.coordinators.uncommitted_loads import (
+    UncommittedLoads,
+)
 from kafkasim.scenarios.judging.transactions.liveness.exhausted_epochs import ExhaustedEpochs
 from kafkasim.scenarios.judging.transactions.liveness.shares.leaders import SHARES
 
@@ -60,6 +64,7 @@ class Standstill:
         self._skipped = SkippedMarkers(trace)
         self._exhausted = ExhaustedEpochs(trace)
         self._missed = missed
+        self._loads = UncommittedLoads(trace, self._footing)
         self._positions = positions
         self._topics: dict[str, facts.TopicCreated] = {}
         self._ids_of_node: dict[str, dict[str, None]] = {}
@@ -160,6 +165,7 @@ class Standstill:
         spots = [self._footing.of_id(each, -1) for each in ids]
         lost = self._footing.lost([Spot(key, offset), *spots]) if ids else ""
         why = lost or (self._skipped.excuse_open(key, producer_id) if ids else "")
+        why = why or (self._loads.excuse(key, producer_id) if ids else "")
         exhausted = [self._exhausted.excuse(each, producer_id) for each in ids]
         why = why or next((each for each in exhausted if each), "")
         return why or (self._missed.excuse_open(key, offset) if ids else "")

@@ -1,0 +1,1 @@
+"""Stalls of transactions that rest on what their coordinators had loaded."""
