@@ -51,8 +51,10 @@ class UserApplication:
 
     async def _run(self, place: Session) -> None:
         CURRENT.set(place)
+        place.returned.pop(place.node, None)
         path, function = split(self.app)
         await getattr(_Process(path.parent).load(path.stem), function)()
+        place.returned[place.node] = None
 
 
 @dataclass

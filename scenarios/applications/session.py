@@ -68,6 +68,7 @@ class Session:
     producer_defaults: Mapping[str, Any]
     topic_ids: Mapping[str, str]
     caught: dict[str, str]  # host -> the last error that a client has raised
+    returned: dict[str, None]  # hosts whose application has come to its end
     payloads: Payloads
     rng: random.Random
     tells: bool = False  # the application says itself what it has processed

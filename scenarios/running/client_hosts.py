@@ -252,6 +252,7 @@ class ClientHosts:
                 PRODUCER.get(version, {}),
                 self.control.topic_ids,
                 self.control.caught,
+                self.control.returned,
                 self._payloads,
                 rng,
             )

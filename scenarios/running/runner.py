@@ -116,8 +116,9 @@ class ScenarioRun:
         self.audit = Audit(self.trace, losses, audited(scenario))
         limit = delivery_limit(scenario)
         self.shares = Shares(self.trace, losses, holes, limit, note)
-        caught = self.cluster.clients.control.caught
-        self.remarks = Remarks(self.trace, readers, self.progress, topic_names(scenario), caught)
+        control = self.cluster.clients.control
+        told = topic_names(scenario), control.caught, control.returned
+        self.remarks = Remarks(self.trace, readers, self.progress, *told)
         self.trace.subscribe(facts.ApplicationFailed, self._on_application_failed)
         self.missing: list[str] = []
         self.stall_excuse = ""  # why Kafka would not reach what is missing either

@@ -48,6 +48,7 @@ class Control:
         self.generated: dict[int, tuple[str, int]] = {}
         self.events: dict[int, Any] = {}
         self.caught: dict[str, str] = {}  # node -> the last error that its application was given
+        self.returned: dict[str, None] = {}  # nodes whose user's function has returned
         self.ended: dict[str, None] = {}  # nodes whose application raised: it ended its process
 
     def number_record(self, node: str) -> int:

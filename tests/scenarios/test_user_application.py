@@ -374,6 +374,25 @@ def test_a_stall_names_the_error_that_an_application_catches(write) -> None:
     )
 
 
+def test_a_stall_names_an_application_that_has_returned(write) -> None:
+    app = write(
+        """
+        from aiokafka import AIOKafkaConsumer
+        async def main():
+            orders = AIOKafkaConsumer("orders")
+            await orders.start()
+            await orders.getmany(timeout_ms=100)
+        """
+    )
+    outcome = run(app, **{"expect.within": "20s"})
+    assert outcome.anomalies == ["no-progress"]
+    (told,) = outcome.result.remarks
+    assert told == (
+        "the application of consumer-1 has returned; a consumer that it has not stopped keeps its"
+        " partitions and reads nothing"
+    )
+
+
 def test_the_name_of_an_exception_is_told_once(write) -> None:
     app = write(
         """

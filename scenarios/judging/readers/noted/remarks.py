@@ -35,16 +35,19 @@ class Remarks:
         progress: Progress,
         topics: Iterable[str],
         caught: Mapping[str, str],
+        returned: Mapping[str, None],
     ) -> None:
         """Subscribe to the trace, after ``readers``.
 
         ``topics`` are the names of the scenario's, and ``caught`` is by host the last error that
-        was raised in its application.
+        was raised in its application. ``returned`` are the hosts whose user's application has come
+        to its end.
         """
         self._readers = readers
         self._progress = progress
         self._topics = dict.fromkeys(topics)
         self._caught = caught
+        self._returned = returned
         self._at: dict[tuple[str, PartitionKey], int] = {}  # the highest position that was set
         self._jumps: dict[str, list[tuple[int, PartitionKey, int, int]]] = {}  # by group
         self._starts: dict[str, list[tuple[int, PartitionKey, int, int]]] = {}  # by group
@@ -66,6 +69,11 @@ class Remarks:
                 f"the last error that the application of {_and(nodes)} got: {text}"
                 for text, nodes in self._errors().items()
             ]
+        if missing and self._returned:
+            found.append(
+                f"the application of {_and(list(self._returned))} has returned; a consumer that it"
+                " has not stopped keeps its partitions and reads nothing"
+            )
         return found
 
     def _errors(self) -> dict[str, list[str]]:
