@@ -123,6 +123,7 @@ from kafkasim.model.facts.share.records import (
     SharePartitionClosed,
     SharePartitionLoaded,
     SharePolled,
+    ShareStaleArchived,
     ShareStartFailed,
     ShareStartMoved,
 )
@@ -333,6 +334,7 @@ __all__ = [
     "SharePartitionClosed",
     "SharePartitionLoaded",
     "SharePolled",
+    "ShareStaleArchived",
     "ShareStartFailed",
     "ShareStartMoved",
     "ShareStateInitialized",

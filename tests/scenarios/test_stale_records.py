@@ -43,7 +43,12 @@ def _excuse(*rows: Row, line: str = LINE) -> str:
     return Progress(trace).stall_excuse([line], lambda _: "", stale.excuse)
 
 
-RELEASED = [LOADED, GIVEN, _moved("AVAILABLE")]
+def _archived(first: int = 4, node: str = NODE) -> Row:
+    return node, facts.ShareStaleArchived("workers", "id", 0, 1, first, 6)
+
+
+GIVEN_BACK = [LOADED, GIVEN, _moved("AVAILABLE")]
+RELEASED = [*GIVEN_BACK, _archived()]
 REMOVED = (4, 6, ARCHIVED)
 BEHIND = (7, 11, ACKNOWLEDGED)
 LOG = log((0, 2), (7, 12))
@@ -53,9 +58,9 @@ LOG = log((0, 2), (7, 12))
     [*RELEASED, _final(REMOVED, BEHIND), LOG],
     [*RELEASED, _final(REMOVED, (7, 8, ARCHIVED), (9, 11, ACKNOWLEDGED)), LOG],
     [*RELEASED, _final(REMOVED, (7, 8, ACKNOWLEDGED), (10, 11, 2)), log((7, 9), (10, 12))],
-    [LOADED, _final(REMOVED, BEHIND), LOG],  # it read that the record is available
+    [LOADED, _archived(), _final(REMOVED, BEHIND), LOG],  # it read that the record is available
     [LOADED, GIVEN, _moved("ACKNOWLEDGED", "acknowledged"), _moved("AVAILABLE", "rolled-back"),
-     _final(REMOVED, BEHIND), LOG],
+     _archived(), _final(REMOVED, BEHIND), LOG],
 ])  # fmt: skip
 def test_removed_records_are_archived_without_a_move_of_the_start(rows: list[Row]) -> None:
     assert _excuse(*rows) == STALE
@@ -73,6 +78,9 @@ def test_removed_records_are_archived_without_a_move_of_the_start(rows: list[Row
     [*RELEASED, _final(BEHIND), LOG],
     [*RELEASED, GIVEN, _final(REMOVED, BEHIND), LOG],  # a member holds it, or has given it back
     [*RELEASED, GIVEN, _moved("ARCHIVED", "acknowledged"), _final(REMOVED, BEHIND), LOG],
+    [*GIVEN_BACK, _final(REMOVED, BEHIND), LOG],  # no read began behind the records
+    [*GIVEN_BACK, _archived(5), _final(REMOVED, BEHIND), LOG],
+    [*GIVEN_BACK, _archived(node="broker-2"), _final(REMOVED, BEHIND), LOG],
     [LOADED, GIVEN, _moved("AVAILABLE", node="broker-2"), _final(REMOVED, BEHIND), LOG],
     [*RELEASED, _final(REMOVED, BEHIND, node="broker-2"), LOG],
     [*RELEASED, _final(REMOVED, BEHIND)],

@@ -60,6 +60,21 @@ class ShareMoved:
 
 
 @value
+class ShareStaleArchived:
+    """A read from available records began behind them: the leader archived these, in its memory.
+
+    Their batches are gone from its log (SharePartition.maybeArchiveStaleBatches).
+    """
+
+    group: str
+    topic_id: str
+    partition: int
+    leader_epoch: int
+    first_offset: int
+    last_offset: int
+
+
+@value
 class ShareStartMoved:
     """A leader moved the start offset of a share partition."""
 

@@ -38,11 +38,10 @@ def acquire(
     rules: ShareRules,
     most_deliveries: int,
     wanted: Wanted,
-    fetch_offset: int,
     batches: tuple[RecordBatch, ...],
 ) -> list[AcquiredRecords]:
-    """Acquire what a read from ``fetch_offset`` found; return the ranges, in their order."""
-    return _Acquisition(cache, locks, rules, most_deliveries, wanted, batches).run(fetch_offset)
+    """Acquire what a read found; return the ranges, in their order."""
+    return _Acquisition(cache, locks, rules, most_deliveries, wanted, batches).run()
 
 
 class _Acquisition:
@@ -67,10 +66,9 @@ class _Acquisition:
         self._acquired: list[AcquiredRecords] = []
         self._count = 0
 
-    def run(self, fetch_offset: int) -> list[AcquiredRecords]:
+    def run(self) -> list[AcquiredRecords]:
         """Acquire; return the ranges."""
         cache, most = self._cache, self._wanted.max_records
-        cache.archive_stale(fetch_offset, self._first)
         base = self._base_offset()
         known = cache.between(min(self._first, base), self._last)
         if not known:

@@ -267,12 +267,12 @@ class CachedState:
 
     def archive(
         self, first: int, end: int, batches: list[InFlightBatch], initial: RecordState
-    ) -> bool:
+    ) -> list[tuple[int, int]]:
         """Archive the records in ``initial`` state from ``first`` to before ``end``.
 
-        Return whether there was one (archiveRecords).
+        Return the first and last offsets of what it archived (archiveRecords).
         """
-        found = False
+        found: list[tuple[int, int]] = []
         for batch in batches:
             if batch.first_offset >= end:
                 break
@@ -284,10 +284,10 @@ class CachedState:
                     continue
                 if not (batch.first_offset >= first and batch.last_offset < end):
                     batch.split(self._locks)
-            for offset, _, state in batch.states():
+            for offset, last, state in batch.states():
                 if state.state is initial and (batch.state or first <= offset < end):
                     self._archive(state, initial)
-                    found = True
+                    found.append((offset, last))
         return found
 
     def _archive(self, state: InFlightState, initial: RecordState) -> None:
@@ -308,17 +308,20 @@ class CachedState:
         self.start_offset = log_start
         self.end_offset = max(self.end_offset, log_start)
 
-    def archive_stale(self, fetch_offset: int, base_offset: int) -> None:
+    def archive_stale(self, fetch_offset: int, base_offset: int) -> list[tuple[int, int]]:
         """Archive available records that compaction has removed (maybeArchiveStaleBatches).
 
-        A read from ``fetch_offset`` found its first batch at ``base_offset``.
+        A read from ``fetch_offset`` found its first batch at ``base_offset``. Return the first and
+        last offsets of what was archived.
         """
         if not self._keys or fetch_offset >= base_offset:
-            return
+            return []
         first = fetch_offset
         floor = self.floor(fetch_offset)
         if floor is not None and floor.last_offset >= fetch_offset:
             first = floor.first_offset
         batches = self.between(first, base_offset - 1)
-        if batches and self.archive(fetch_offset, base_offset, batches, AVAILABLE):
+        archived = self.archive(fetch_offset, base_offset, batches, AVAILABLE)
+        if archived:
             self.find_next = True
+        return archived

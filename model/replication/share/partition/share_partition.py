@@ -25,6 +25,7 @@ from kafkasim.model.facts import (
     ShareAcquired,
     ShareMoved,
     SharePartitionLoaded,
+    ShareStaleArchived,
     ShareStartFailed,
     ShareStartMoved,
 )
@@ -225,7 +226,9 @@ class SharePartition:
         start = self.cache.start_offset
         wanted = Wanted(member_id, batch_size, max_records, now + lock_us)
         most = context.most_deliveries
-        acquired = acquire(self.cache, self, self._rules, most, wanted, fetch_offset, read.batches)
+        for stale in self.cache.archive_stale(fetch_offset, read.batches[0].base_offset):
+            context.out.append(ShareStaleArchived(*self._names, *stale))
+        acquired = acquire(self.cache, self, self._rules, most, wanted, read.batches)
         if read.aborted_transactions:
             gone = aborted.batches(read.batches, read.aborted_transactions)
             acquired, archived = aborted.without(self.cache, acquired, gone)

@@ -22,8 +22,9 @@ Key: TypeAlias = tuple[str, str, int]
 Told: TypeAlias = (
     facts.ShareAcquired
     | facts.ShareMoved
-    | facts.ShareStartMoved
+    | facts.ShareStaleArchived
     | facts.ShareStartFailed
+    | facts.ShareStartMoved
     | facts.FinalSharePartition
 )
 """What the leader of a share partition tells."""

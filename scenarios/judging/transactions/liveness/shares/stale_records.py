@@ -30,7 +30,7 @@ class _Leader(Leader):
 
     def __init__(self, node: str, epoch: int) -> None:
         super().__init__(node, epoch)
-        self.held: dict[int, None] = {}  # offsets that it gave away, or has done, by its last fact
+        self.removed: dict[int, None] = {}  # offsets that it archived as removed, by its last fact
 
 
 class StaleRecords:
@@ -41,7 +41,11 @@ class StaleRecords:
         self._leaders = Leaders(
             trace,
             lambda _key, node, fact: _Leader(node, fact.leader_epoch),
-            {facts.ShareAcquired: self._on_acquired, facts.ShareMoved: self._on_moved},
+            {
+                facts.ShareAcquired: self._on_moved,
+                facts.ShareMoved: self._on_moved,
+                facts.ShareStaleArchived: self._on_archived,
+            },
         )
 
     def excuse(self, line: str) -> str:
@@ -54,21 +58,19 @@ class StaleRecords:
         if (final.start_offset, final.end_offset, final.gap_start) != (start, end - 1, -1):
             return ""
         present, states = offsets_of(log, start, end), states_from(final, start)
-        if start in stall.leader.held or start in present or states.get(start) != ARCHIVED:
+        if start not in stall.leader.removed or start in present or states.get(start) != ARCHIVED:
             return ""
         return STALE if are_done(states, present) else ""
 
-    def _on_acquired(self, _seq: int, _t: int, node: str, fact: facts.ShareAcquired) -> None:
+    def _on_archived(self, _seq: int, _t: int, node: str, fact: facts.ShareStaleArchived) -> None:
         leader = self._leaders.who_tells(node, fact)
         if leader is not None:
-            leader.held.update(dict.fromkeys(range(fact.first_offset, fact.last_offset + 1)))
+            leader.removed.update(dict.fromkeys(range(fact.first_offset, fact.last_offset + 1)))
 
-    def _on_moved(self, _seq: int, _t: int, node: str, fact: facts.ShareMoved) -> None:
+    def _on_moved(
+        self, _seq: int, _t: int, node: str, fact: facts.ShareAcquired | facts.ShareMoved
+    ) -> None:
         leader = self._leaders.who_tells(node, fact)
-        if leader is None:
-            return
-        for offset in range(fact.first_offset, fact.last_offset + 1):
-            if fact.state == "AVAILABLE":
-                leader.held.pop(offset, None)
-            else:
-                leader.held[offset] = None
+        if leader is not None:
+            for offset in range(fact.first_offset, fact.last_offset + 1):
+                leader.removed.pop(offset, None)
