@@ -93,13 +93,15 @@ def reading_us(scenario: Scenario, unread: Mapping[str, int]) -> int:
     records are counted as if they were the largest, and each of them a batch. With a
     consumer_byte_rate all groups wait for it together, as one user's clients do. A share group gets
     again what it releases, a processor what it aborts. What processors read they write, so with a
-    producer_byte_rate they wait for that, too.
+    producer_byte_rate they wait for that, too. A share group whose records may be held for longer
+    than their lock gets them as often as the limit of deliveries allows.
     """
     broker = BrokerConfig.from_properties(scenario.cluster.config)
     tables = [each for each in scenario.workload if each.kind != "producer"]
     size = max([_largest(each) for each in scenario.workload], default=0)
     batch_bytes = BATCH_OVERHEAD + RECORD_OVERHEAD + size
-    again = {each.group: unread.get(each.group, 0) * _repeats(each, broker) for each in tables}
+    batch = _batch_records(scenario)
+    again = {each.group: _reads(each, unread.get(each.group, 0), batch, broker) for each in tables}
     held = _segment_bytes(scenario, broker) // batch_bytes
     times = [_reads_us(each, again[each.group], batch_bytes, held, broker) for each in tables]
     reads_us = max(times, default=0) + _throttled_reads_us(scenario, again, batch_bytes)
@@ -149,18 +151,45 @@ def _segment_bytes(scenario: Scenario, broker: BrokerConfig) -> int:
     return min([broker.log_segment_bytes, *sizes])
 
 
-def _repeats(
-    table: ConsumerGroupTable | ProcessorTable | ShareGroupTable, broker: BrokerConfig
+def _batch_records(scenario: Scenario) -> int:
+    """Return how many records the largest batch may have: batch.size, of their values alone."""
+    counts = []
+    for table in scenario.workload:
+        if table.kind == "producer" or table.kind == "processor":
+            own = table.config if table.kind == "producer" else table.producer_config
+            size = int(str(own.get("batch.size", ProducerConfig.batch_size)))
+            counts.append(size // max(1, table.value_size))
+    return max([1, *counts])
+
+
+def _reads(
+    table: ConsumerGroupTable | ProcessorTable | ShareGroupTable,
+    unread: int,
+    batch: int,
+    broker: BrokerConfig,
 ) -> int:
-    """Return how often a group reads a record."""
+    """Return how many records a group is given until it has read ``unread`` of them.
+
+    The largest batch has ``batch`` records.
+    """
     if table.kind == "share-group":
-        return _deliveries(table, broker)
-    return _attempts(table.abort_share) if table.kind == "processor" else 1
+        return unread * _deliveries(table, unread, batch, broker)
+    return unread * (_attempts(table.abort_share) if table.kind == "processor" else 1)
 
 
-def _deliveries(table: ShareGroupTable, broker: BrokerConfig) -> int:
-    """Return how often a record comes that the application may release: twice the mean at most."""
+def _deliveries(table: ShareGroupTable, unread: int, batch: int, broker: BrokerConfig) -> int:
+    """Return how often a record comes.
+
+    One that the application may release comes twice as often as in the mean, at most. A consumer is
+    given whole batches, so max.poll.records is passed by up to a batch (KIP-932), and acknowledges
+    them with its next poll. If their locks end before that, each record comes until its deliveries
+    are used up.
+    """
     most, kept = broker.group_share_delivery_count_limit, 1 - table.release_share
+    config = ShareConsumerConfig.from_properties({"group.id": table.group, **table.config})
+    held = min(unread, config.max_poll_records - 1 + batch)
+    if held * table.processing.high > _lock_ms(table, broker) * 1000:
+        return most
     if not table.release_share:
         return 1
     return min(most, math.ceil(2 / kept)) if kept > 0 else most
@@ -233,14 +262,17 @@ def _share_group_ms(table: ShareGroupTable, broker: BrokerConfig) -> list[int]:
     """
     config = ShareConsumerConfig.from_properties({"group.id": table.group, **table.config})
     own = ShareGroupSettings.from_properties(table.group_config)
-    lock_ms = own.share_record_lock_duration_ms
-    if lock_ms <= 0:
-        lock_ms = broker.group_share_record_lock_duration_ms
     session_ms = own.share_session_timeout_ms
     if session_ms <= 0:
         session_ms = broker.group_share_session_timeout_ms
     rounds = broker.group_share_delivery_count_limit
-    return [session_ms, rounds * lock_ms, config.metadata_max_age_ms]
+    return [session_ms, rounds * _lock_ms(table, broker), config.metadata_max_age_ms]
+
+
+def _lock_ms(table: ShareGroupTable, broker: BrokerConfig) -> int:
+    """Return for how long a consumer of a share group may hold what it is given."""
+    own_ms = ShareGroupSettings.from_properties(table.group_config).share_record_lock_duration_ms
+    return own_ms if own_ms > 0 else broker.group_share_record_lock_duration_ms
 
 
 def _old_consumer_ms(properties: Mapping[str, object]) -> int:

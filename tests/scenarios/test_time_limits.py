@@ -126,6 +126,38 @@ def test_a_share_group_waits_for_its_coordinator_and_gets_again_what_it_releases
     assert reading_us(parse(data, "a test"), {"workers": 12}) == 12 * deliveries * poll_us
 
 
+@pytest.mark.parametrize(
+    ("unread", "batch_size", "lock_ms", "deliveries"),
+    [
+        pytest.param(24, 16_384, 2_399, 6, id="a batch takes longer than its lock"),
+        pytest.param(24, 16_384, 2_400, 1, id="a batch takes no longer"),
+        pytest.param(23, 16_384, 2_399, 1, id="there are fewer records"),
+        pytest.param(24, 2_300, 2_399, 1, id="batches are smaller"),
+        pytest.param(2_400, 2_400, 2_399, 6, id="there are more batches"),
+    ],
+)
+def test_a_share_group_that_outlasts_its_locks_gets_each_record_as_often_as_it_may(
+    unread: int, batch_size: int, lock_ms: int, deliveries: int
+) -> None:
+    """Seed 10020506: a consumer is given whole batches, whatever max.poll.records is."""
+    data = _slow_group({}, {})
+    group = {"kind": "share-group", "group": "workers", "count": 1, "processing": ["1ms", "100ms"]}
+    group |= {
+        "config": {"max.poll.records": 1, "fetch.max.wait.ms": 0},
+        "group-config": {"share.record.lock.duration.ms": lock_ms},
+    }
+    data["workload"][0].setdefault("config", {})["batch.size"] = batch_size
+    data["workload"].append(group)
+    cluster = data.setdefault("cluster", {})
+    cluster |= {"kafka-version": "4.1", "features": {"share.version": 1}}
+    config = {"group.share.delivery.count.limit": 6, "share.coordinator.append.linger.ms": 5}
+    config["group.share.min.record.lock.duration.ms"] = 1_000
+    cluster.setdefault("config", {}).update(config)
+    poll_us = ROUND_US + 5_000 + 100_000
+    given = unread * deliveries
+    assert reading_us(parse(data, "a test"), {"workers": unread}) == given * poll_us
+
+
 def test_a_fetch_that_waits_for_other_partitions_holds_up_each_poll() -> None:
     alone, held = [
         parse(_slow_group({}, {"max.poll.records": 1, "fetch.max.wait.ms": wait_ms}), "a test")
