@@ -22,12 +22,18 @@ from pathlib import Path
 import pyspark
 
 import kafkasim
+from kafkasim.analysis.spark import archive
 from kafkasim.analysis.spark.java import java_home
 
 PATIENCE_S = 1_200
 
-QUICK = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
-"""Options of short-lived Java processes: they compile what is hot, and no better than quickly."""
+
+def quick() -> str:
+    """Return options of short-lived Java processes.
+
+    They compile what is hot, and no better than quickly, and map Spark's classes from the archive.
+    """
+    return f"-XX:+UseSerialGC -XX:TieredStopAtLevel=1 {archive.options(java_home())}"
 
 
 class Worker:
@@ -66,7 +72,7 @@ def cluster(directory: Path, workers: int) -> Iterator[tuple[str, list[Worker]]]
     """Run a master and workers; yield the master's URL and the workers."""
     environment = {
         **_environment(), "JAVA_HOME": str(java_home()), "SPARK_LOCAL_IP": "127.0.0.1",
-        "SPARK_DAEMON_JAVA_OPTS": QUICK,
+        "SPARK_DAEMON_JAVA_OPTS": quick(),
     }  # fmt: skip
     port = _free_port()
     url = f"spark://127.0.0.1:{port}"

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kafkasim.analysis.source.jobs import Configuration
-from tests.analysis.standalone import QUICK, Worker, bare_python, cluster, package, wait_until
+from tests.analysis.standalone import Worker, bare_python, cluster, package, quick, wait_until
 from tests.analysis.test_source import TINY
 
 if TYPE_CHECKING:
@@ -32,8 +32,6 @@ RUNS = 12
 WORKERS = 3
 
 CONF = {
-    "spark.driver.extraJavaOptions": QUICK,
-    "spark.executor.extraJavaOptions": QUICK,
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.memory": "512m",
@@ -85,6 +83,8 @@ def test_a_fleet_and_its_judgement_survive_killed_workers(
     scenario = tmp_path / "tiny.toml"
     scenario.write_text(TINY)
     conf = CONF | {
+        "spark.driver.extraJavaOptions": quick(),
+        "spark.executor.extraJavaOptions": quick(),
         "spark.pyspark.python": bare_python(tmp_path / "libraries"),
         "spark.submit.pyFiles": str(package(tmp_path / "kafkasim.zip")),
     }
