@@ -16,7 +16,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kafkasim.analysis.figures.timeline import OneRun
@@ -185,9 +185,12 @@ class StoredFleet(Stored):
         """Return the rows of these runs; Spark skips what is sorted elsewhere."""
         if self.superseded:
             return self._current(frame)
-        return (
-            frame.where(F.col("run").isin([run.name for run in self.runs])) if self.cut else frame
-        )
+        return frame.where(self._is_mine) if self.cut else frame
+
+    @cached_property
+    def _is_mine(self) -> Column:
+        """Whether a row is of these runs, made once for all kinds: each name is a call of Java."""
+        return F.col("run").isin([run.name for run in self.runs])
 
     def _current(self, frame: DataFrame) -> DataFrame:
         named = [(run.name, run.manifest[BATCH]) for run in self.runs]
