@@ -5,7 +5,8 @@ They are a second apart, unless they tell their times (:class:`At`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,14 @@ import pyarrow.parquet as pq
 
 from kafkasim.analysis.source.schema import RUNS, arrow, arrow_row, stored_row
 from kafkasim.model import facts
-from kafkasim.sim.trace.store import FactWriter, arrow_schema, fact_table, write_manifest
+from kafkasim.sim.trace.store import (
+    MANIFEST_FILE,
+    TRACE_FILE,
+    FactWriter,
+    arrow_schema,
+    fact_table,
+    write_manifest,
+)
 
 Case = Sequence[tuple[str, Any]]
 
@@ -57,14 +65,6 @@ def dicts(case: Case) -> list[dict[str, Any]]:
     return list(table.to_pylist())
 
 
-def case_tables(cases: Mapping[str, Case]) -> Iterator[pa.Table]:
-    """Yield each case as the wide table of a run with the column run in front."""
-    for name, case in cases.items():
-        table = fact_table(rows(case), arrow_schema(facts.COLUMNS))
-        run = pa.repeat(pa.scalar(name, pa.string()), table.num_rows)
-        yield table.add_column(0, "run", run)
-
-
 def write_fleet(
     place: Path,
     cases: Mapping[str, Case],
@@ -78,25 +78,44 @@ def write_fleet(
     ``spec`` is the scenario of them all. ``stalls`` are what some cases miss, and its excuse.
     """
     stalled = stalls or {}
-    facts_of_all = pa.concat_tables(list(case_tables(cases))).combine_chunks()
-    for kind in facts.FACTS:
-        mine = facts_of_all.filter(pc.equal(facts_of_all["kind"], kind)).drop(["kind"])
-        if mine.num_rows:
-            directory = place / "facts" / "batch=000001" / f"kind={kind}"
-            directory.mkdir(parents=True)
-            pq.write_table(mine, directory / "part-0.parquet")
-    runs = [
-        arrow_row(stored_row({
+    names = [name for name, case in cases.items() for _ in case]
+    told = [row for case in cases.values() for row in rows(case)]
+    table = fact_table(told, arrow_schema(facts.COLUMNS))
+    manifests = [
+        {
             "run": name, "label": "by-hand", "scenario": "by-hand", "seed": seed, "digest": name,
             "verdict": "pass", "rows": len(case), "schema_version": facts.SCHEMA_VERSION,
             "losses": (losses or {}).get(name, []), "spec": dict(spec or {}),
             **dict(zip(("reason", "stall_excuse"), stalled.get(name, ()))),
-        })) | {"batch": "000001"}
+        }
         for seed, (name, case) in enumerate(cases.items())
     ]  # fmt: skip
-    (place / "runs").mkdir()
+    _write_batch(place, "000001", table.add_column(0, "run", pa.array(names)), manifests)
+
+
+def add_runs(place: Path, directories: Mapping[str, Path]) -> None:
+    """Add run directories to a fleet of :func:`write_fleet`, as its second batch."""
+    tables, manifests = [], []
+    for name, directory in directories.items():
+        table = pq.read_table(directory / TRACE_FILE, schema=arrow_schema(facts.COLUMNS))
+        tables.append(table.add_column(0, "run", pa.repeat(pa.scalar(name), table.num_rows)))
+        manifest = json.loads((directory / MANIFEST_FILE).read_text(encoding="utf-8"))
+        manifests.append({"run": name, "label": name, **manifest})
+    _write_batch(place, "000002", pa.concat_tables(tables), manifests)
+
+
+def _write_batch(
+    place: Path, batch: str, table: pa.Table, manifests: Sequence[dict[str, Any]]
+) -> None:
+    for kind in pc.unique(table["kind"]).to_pylist():
+        directory = place / "facts" / f"batch={batch}" / f"kind={kind}"
+        directory.mkdir(parents=True)
+        mine = table.filter(pc.equal(table["kind"], kind)).drop(["kind"])
+        pq.write_table(mine, directory / "part-0.parquet")
+    runs = [arrow_row(stored_row(manifest)) | {"batch": batch} for manifest in manifests]
+    (place / "runs").mkdir(exist_ok=True)
     schema = arrow({**RUNS, "batch": "string"})
-    pq.write_table(pa.Table.from_pylist(runs, schema=schema), place / "runs" / "part-0.parquet")
+    pq.write_table(pa.Table.from_pylist(runs, schema=schema), place / "runs" / f"{batch}.parquet")
 
 
 def write_run(directory: Path, case: Case, **manifest: Any) -> Path:

@@ -2,158 +2,36 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-from kafkasim.scenarios.language import library
-from kafkasim.scenarios.language.spec import parse
-from kafkasim.scenarios.running.runner import run
+from tests.analysis.real_runs import (
+    FAULTS,
+    OF_READERS,
+    OF_SHARES,
+    READERS,
+    SCRIPTS,
+    SHARES,
+    Found,
+    judged_in,
+)
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from kafkasim.analysis.verdict import CheckFinding
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-DELIVERY = (
-    "lost-write", "unseen", "duplicate", "inconsistent-offsets", "poll-skip", "nonmonotonic-poll",
-    "nonmonotonic-send", "offset-regression", "skipped-by-commit",
-    "application-failed",
-)  # fmt: skip
-
-FAULTS = {
-    "quiet": [],
-    "crash": [{"kind": "crash", "node": "leader:orders-0", "at": "2s", "for": "3s"}],
-    "application": [],  # the members ask for a session that the coordinator refuses
-    "member": [{"kind": "gc-pause", "node": "any-consumer", "at": "2s", "for": "8s"}],
-    # Readers of both isolation levels pass over markers, one of them over aborted records, too.
-    "transactions": [{"kind": "crash", "node": "leader:orders-0", "at": "2s", "for": "3s"}],
-}
-
-TRANSACTIONAL = [
-    {"kind": "producer", "rate": "40/s", "transactional-id": "writer", "abort-share": 0.3,
-     "transaction-records": 4},
-    {"kind": "consumer-group", "group": "committed", "commit": "first", "count": 2,
-     "config": {"session.timeout.ms": 6000, "isolation.level": "read_committed"}},
-    {"kind": "consumer-group", "group": "all", "config": {"session.timeout.ms": 6000}},
-]  # fmt: skip
-
-
-def scenario(name: str) -> dict[str, object]:
-    return {
-        "name": name,
-        "claim": "Two judges agree.",
-        "duration": "8s",
-        "cluster": {"brokers": 3, "controllers": 1,
-                    "config": {"offsets.topic.num.partitions": 1,
-                               "transaction.state.log.num.partitions": 1}},
-        "topics": [{"name": "orders", "partitions": 2, "replication-factor": 3}],
-        "workload": TRANSACTIONAL if name == "transactions" else [
-            {"kind": "producer", "rate": "20/s", "config": {"acks": "1"}},
-            {"kind": "consumer-group", "count": 2, "commit": "first",
-             "config": {"session.timeout.ms": 5999 if name == "application" else 6000}},
-        ],
-        "faults": FAULTS[name],
-    }  # fmt: skip
-
-
-def nowhere(partition: int | None) -> int:
-    return -1 if partition is None else partition
-
-
-OF_TRANSACTIONS = (
-    "aborted-read", "precommitted-read", "torn-transaction", "hanging-transaction",
-    "zombie-producer", "needless-epoch", "lost-output", "duplicate-output",
-)  # fmt: skip
-
-EPOCHS = "B52-epoch-raised-by-failed-fence"
-
-
-def in_time() -> dict[str, Any]:
-    """Return the script of B52 with a coordinator that can write its log again in time."""
-    data = library.source(EPOCHS)[0]
-    paused, away = data["faults"]
-    return data | {
-        "duration": "14s",
-        "expect": {},
-        "faults": [paused | {"for": "9s"}, away | {"for": "6s"}],
-    }
-
-
-SCRIPTS = {
-    "exactly-once": (),
-    "at-least-once": (),
-    "at-most-once": (),
-    "B46-hanging-txn-late-produce": ("B46-hanging-txn-late-produce",),
-    "B48-txn-timeout-no-epoch-bump": ("B48-txn-timeout-no-epoch-bump",),
-    EPOCHS: (EPOCHS,),
-    "B61-zombie-offsets-in-txn": ("B61-zombie-offsets-in-txn",),
-}
-"""Scenarios of transactions, each with the variants under which it runs."""
-
-OF_READERS = ("needless-reset", "reordered-commit", "EXCL")
-
-READERS = {
-    "B63-async-commit-retried": ("B63-async-commit-retried",),
-    "rack-local-reads": ("B03-epoch-reply-without-epoch",),
-    "B85-old-consumer-reads-on": ("B85-old-consumer-reads-on",),
-    "zk-consumer-zombie": ("M60-keeps-lost-partitions",),
-}
-"""Scenarios whose variants break what holds for commits, positions and old consumers."""
-
-OF_SHARES = ("accepted-again", "held-twice", "over-delivered", "share-skipped")
-
-SHARES = {
-    "share-reject": (),
-    "share-leader-failover": ("M80-share-answers-early",),
-    "share-poison-record": ("M81-share-delivers-once-more",),
-    "B90-share-gaps-not-fetched": ("B90-share-gaps-not-fetched",),
-    "B91-share-acquired-in-transition": ("B91-share-acquired-in-transition",),
-    "B92-share-start-moves-back": ("B92-share-start-moves-back",),
-}
-"""Scenarios of share groups, each with the variants under which it runs."""
-
-
-Found = dict[str, list[tuple[str, int, int]]]
-"""The anomalies of each run: name, partition, count."""
-
 
 @pytest.fixture(scope="module")
-def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[Found, Found]:
+def judged(found_by_runs: Found, found_by_checks: list[CheckFinding]) -> tuple[Found, Found]:
     """What the runs found of themselves, and what the checks found in their traces."""
-    from kafkasim.analysis import verdict
-    from kafkasim.analysis.checks import CHECKS
-    from kafkasim.analysis.stored import open_stored
-
-    place = tmp_path_factory.mktemp("agreement")
-    by_run: Found = {}
-    for name in FAULTS:
-        result = run(parse(scenario(name), name), 1, place / name)
-        by_run[name] = sorted((a.name, a.partition, a.count) for a in result.delivery)
-    for name, variants in (SCRIPTS | READERS | SHARES).items():
-        spec = parse(in_time(), name) if name == EPOCHS else library.scenario(name)[0]
-        result = run(spec, 1, place / name, variants)
-        found = [(a.name, a.partition, a.count) for a in result.delivery]
-        broken = Counter((each.invariant, each.partition) for each in result.violations)
-        found += [(*each, count) for each, count in broken.items()]
-        by_run[name] = sorted(each for each in found if each[0] in _judged_in(name))
-    by_check: Found = {name: [] for name in by_run}
-    compared = [f"'{name}'" for name in (*DELIVERY, *OF_TRANSACTIONS, *OF_READERS, *OF_SHARES)]
-    told = {name: text for name, text in CHECKS.items() if any(one in text for one in compared)}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(verdict, "CHECKS", told)
-        judgement = verdict.judge(open_stored(spark, str(place)))
-    for one in judgement.found:
-        if one.check != "run" and one.anomaly in _judged_in(one.run):
-            by_check[one.run].append((one.anomaly, nowhere(one.partition), one.count))
-    return by_run, {name: sorted(rows) for name, rows in by_check.items()}
-
-
-def _judged_in(name: str) -> tuple[str, ...]:
-    """Return the anomalies that are compared in a run."""
-    kinds = ((SCRIPTS, OF_TRANSACTIONS), (READERS, OF_READERS), (SHARES, OF_SHARES))
-    return next((judged for names, judged in kinds if name in names), DELIVERY)
+    by_check: Found = {name: [] for name in found_by_runs}
+    for one in found_by_checks:
+        if one.run in by_check and one.check != "run" and one.anomaly in judged_in(one.run):
+            partition = -1 if one.partition is None else one.partition
+            by_check[one.run].append((one.anomaly, partition, one.count))
+    return found_by_runs, {name: sorted(rows) for name, rows in by_check.items()}
 
 
 def test_judges_of_readers_agree(judged: tuple[Found, Found]) -> None:
