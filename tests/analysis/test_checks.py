@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import astuple, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -48,7 +47,7 @@ from tests.analysis.cleaning_cases import (
     LATEST_CASES,
 )
 from tests.analysis.copies_cases import HANDOVER_CASES, IDEMPOTENCE_CASES
-from tests.analysis.gap_cases import CUT_OFF, GAP_CASES
+from tests.analysis.gap_cases import GAP_CASES
 from tests.analysis.harm_cases import HARM_CASES
 from tests.analysis.key_cases import KEY_CASES
 from tests.analysis.owner_cases import OWNERS
@@ -91,7 +90,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from kafkasim.analysis.stored import Stored
-    from kafkasim.analysis.verdict import CheckFinding
 
 pytestmark = pytest.mark.spark
 
@@ -389,25 +387,6 @@ for story, (rows, first, stall, expected) in LEFT_OPEN.items():
     CASES[story] = passing(rows), expected
     STALLS[story] = "; ".join([OPENED.format(*key, at) for key, at in first.items()]), stall
 
-Found = dict[str, dict[str, int]]
-
-
-def findings(found: list[CheckFinding]) -> Found:
-    """Return how often each case shows each anomaly."""
-    result: Found = {name: {} for name in CASES}
-    for one in found:
-        if one.expected:
-            continue
-        counts = result[one.run]
-        counts[one.anomaly] = counts.get(one.anomaly, 0) + 1
-    return result
-
-
-def wrong(found: Found) -> dict[str, tuple[dict[str, int], dict[str, int]]]:
-    """Return the cases in which something else is found than expected: what, and what not."""
-    pairs = {name: (found[name], expected) for name, (_, expected) in CASES.items()}
-    return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
-
 
 @pytest.fixture(scope="module")
 def stored(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Stored:
@@ -416,47 +395,6 @@ def stored(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Sto
     target = tmp_path_factory.mktemp("checks")
     write_fleet(target, {name: case for name, (case, _) in CASES.items()}, LOSSES, SPEC, STALLS)
     return open_stored(spark, str(target))
-
-
-@pytest.fixture(scope="module")
-def judged(found_by_checks: list[CheckFinding]) -> list[CheckFinding]:
-    """What all checks find in all cases, judged as one."""
-    return [one for one in found_by_checks if one.run in CASES]
-
-
-def test_the_checks_find_what_each_case_breaks_and_nothing_else(
-    judged: list[CheckFinding],
-) -> None:
-    # One test, not one for each case: the cases are judged together, which takes minutes, and
-    # tests of several processes would judge them once in each.
-    assert wrong(findings(judged)) == {}
-
-
-def test_large_fleets_are_judged_slice_by_slice_with_the_same_findings(
-    stored: Stored, judged: list[CheckFinding], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A few checks show it: all of them would take minutes once more."""
-    from kafkasim.analysis import load
-    from kafkasim.analysis.bench.duck import QUERIES
-    from kafkasim.analysis.checks import CHECKS
-
-    def rows(part: Stored) -> list[tuple[str, str]]:
-        return [
-            (name, row["run"])
-            for name in QUERIES
-            for row in part.spark.sql(f"SELECT run FROM ({CHECKS[name]})").collect()
-        ]
-
-    shared = read_by([CHECKS[name] for name in QUERIES], load.JUDGED_VIEWS)
-    monkeypatch.setattr(load, "SMALL_ROWS", stored.rows // 2 + 1)
-    slices = stored.slices(load.SMALL_ROWS)
-    assert len(slices) == 2
-    assert sorted(run.name for part in slices for run in part.runs) == sorted(CASES)
-    parts = load.in_slices(stored, rows, shared)
-    assert all(parts)
-    whole = [(one.check, one.run) for one in judged for _ in range(one.count)]
-    whole = [row for row in whole if row[0] in QUERIES]
-    assert sorted([row for part in parts for row in part]) == sorted(whole)
 
 
 def read_by(texts: list[str], shared: Mapping[str, str]) -> dict[str, str]:
@@ -536,20 +474,6 @@ def test_checks_that_are_left_out_find_nothing_without_rows_of_what_they_judge(
             assert stored.spark.table(view).count() > 0
             text = without(view, CHECKS[name])
             assert (name, stored.spark.sql(text).collect()) == (name, [])
-
-
-def test_duckdb_finds_the_rows_that_spark_finds(judged: list[CheckFinding], tmp_path: Path) -> None:
-    from kafkasim.analysis.bench.duck import QUERIES, measure
-
-    cases = {name: case for name, (case, _) in CASES.items() if name not in CUT_OFF}
-    write_fleet(tmp_path, cases, LOSSES, SPEC, STALLS)
-    theirs = {name: rows for name, (rows, *_) in measure(tmp_path, threads=1).items()}
-    ours = {
-        name: sum(one.count for one in judged if one.check == name and one.run in cases)
-        for name in QUERIES
-    }
-    assert theirs == ours
-    assert all(theirs.values()), "a query that finds nothing compares nothing"
 
 
 def test_limits_that_no_scenario_sets_are_those_of_the_brokers() -> None:
