@@ -1,4 +1,4 @@
-"""Lines of stalled runs that wait for a coordinator, and facts about coordinators' partitions."""
+"""Lines of stalled runs that wait for a coordinator, and facts about partitions."""
 
 from __future__ import annotations
 
@@ -44,3 +44,14 @@ def home(topic: str, *isr: int, leader: int = 1, epoch: int = 0) -> Row:
         5, topic, 0, leader, 1, epoch, isr, (1, 2, 3), "lag", unclean=False
     )
     return "controller-1", change
+
+
+class Gone:
+    """A judge that knows why some brokers are down for ever."""
+
+    def __init__(self, why: str, *brokers: int) -> None:
+        self._lines = {f"broker-{broker} is down": why for broker in brokers}
+
+    def excuse(self, line: str) -> str:
+        """Return why, of the line that calls one of them down, else ""."""
+        return self._lines.get(line, "")

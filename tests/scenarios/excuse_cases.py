@@ -364,6 +364,13 @@ CASES: tuple[Case, ...] = (
         holds=False,  # the leader appends below the minimum, so nobody waits for its coordinator
     ),
     Case(
+        "a marker that too few replicas are left to take",
+        "excuses/decided-below-the-minimum",
+        "B16-stale-hw-position",
+        "STABLEREAD",
+        seed=1,
+    ),
+    Case(
         "a transaction whose marker the leader has missed",
         "a-marker-that-was-emptied-while-a-replica-was-away",
         "B16-stale-hw-position",

@@ -18,27 +18,18 @@ from tests.scenarios.coordinator_waits import (
     SHARES,
     STATES,
     WAITS,
+    Gone,
     home,
     topics,
 )
 from tests.scenarios.fact_makers import FakeTrace, Row
 
 
-class _Gone:
-    """A judge that knows why some brokers are down for ever."""
-
-    def __init__(self, why: str, *brokers: int) -> None:
-        self._lines = {f"broker-{broker} is down": why for broker in brokers}
-
-    def excuse(self, line: str) -> str:
-        return self._lines.get(line, "")
-
-
 def _minimum(resource: str, value: str) -> Row:
     return "controller-1", facts.ConfigChanged(9, resource, "min.insync.replicas", value)
 
 
-def _excuse(line: str, gone: list[_Gone], *rows: Row) -> str:
+def _excuse(line: str, gone: list[Gone], *rows: Row) -> str:
     trace = FakeTrace()
     ids = {"producer-1": "writer"}
     judge = BelowMinimum(trace, ids, gone, Holders(trace, ids, Positions(trace)))
@@ -50,7 +41,7 @@ def _excuse(line: str, gone: list[_Gone], *rows: Row) -> str:
 def test_a_coordinator_that_too_few_replicas_are_left_to_writes_nothing(
     line: str, topic: str
 ) -> None:
-    both = [_Gone("late", 2), _Gone("unlisted", 3)]
+    both = [Gone("late", 2), Gone("unlisted", 3)]
     assert _excuse(line, both, home(topic, 1)) == "late"
     assert _excuse(line, both, home(topic, 1, 2)) == ""  # in the ISR, so it is there
     assert _excuse(line, both[:1], home(topic, 1)) == ""  # the third may come back
@@ -71,13 +62,13 @@ def test_the_least_that_the_isr_had_to_have_counts(
     rows: list[Row], gone: tuple[int, ...], why: str
 ) -> None:
     isr = [each for each in (1, 2, 3) if each not in gone]
-    assert _excuse(GROUP, [_Gone("late", *gone)], home(GROUPS, *isr), *rows) == why
+    assert _excuse(GROUP, [Gone("late", *gone)], home(GROUPS, *isr), *rows) == why
 
 
 def test_a_partition_needs_no_more_replicas_than_it_has() -> None:
     trace = FakeTrace()
     holders = Holders(trace, {}, Positions(trace))
-    judge = BelowMinimum(trace, {}, [_Gone("late", 2, 3)], holders)
+    judge = BelowMinimum(trace, {}, [Gone("late", 2, 3)], holders)
     change = facts.PartitionChanged(5, GROUPS, 0, 1, 1, 0, (1,), (1,), "created", unclean=False)
     trace.record([*topics(2), ("controller-1", change)])
     assert judge.excuse(GROUP) == ""
@@ -87,7 +78,7 @@ def test_a_partition_needs_no_more_replicas_than_it_has() -> None:
 def test_nobody_else_waits_for_it(line: str) -> None:
     """Other clients have no transactional id."""
     homes = [home(topic, 1) for topic in (GROUPS, STATES, SHARES)]
-    assert _excuse(line, [_Gone("late", 2, 3)], *homes) == ""
+    assert _excuse(line, [Gone("late", 2, 3)], *homes) == ""
 
 
 @pytest.mark.parametrize(
@@ -108,5 +99,5 @@ def test_a_group_reads_on_what_its_consumers_hold(
     line = GROUP.replace("is at 0", "is at 2").replace("nobody", "consumer-1")
     rows = [home(GROUPS, 1), home("orders", leader, leader=leader)]
     reads = [("consumer-1", held), ("consumer-1", fails)]
-    assert _excuse(line, [_Gone("late", 2, 3)], *rows, *reads) == why
-    assert _excuse(line, [_Gone("late", 2, 3)], *rows) == "late"  # nobody holds it
+    assert _excuse(line, [Gone("late", 2, 3)], *rows, *reads) == why
+    assert _excuse(line, [Gone("late", 2, 3)], *rows) == "late"  # nobody holds it

@@ -14,6 +14,9 @@ from kafkasim.scenarios.judging.transactions.known.skipped_markers import SKIPPE
 from kafkasim.scenarios.judging.transactions.liveness.coordinators.uncommitted_loads import (
     UNCOMMITTED_LOAD,
 )
+from kafkasim.scenarios.judging.transactions.liveness.coordinators.unwritten_markers import (
+    UnwrittenMarkers,
+)
 from kafkasim.scenarios.judging.transactions.liveness.exhausted_epochs import EXHAUSTED
 from kafkasim.scenarios.judging.transactions.liveness.standstill import Standstill
 from tests.scenarios.fact_makers import FakeTrace
@@ -74,6 +77,7 @@ def excuse(rows: Rows, line: str, *lost: tuple[tuple[str, int], Loss]) -> str:
         lambda key: [loss for of, loss in lost if of == key],
         progress.positions,
         MissedEnds(trace, Holes(trace), uncopied),
+        UnwrittenMarkers(trace, ()),
     )
     trace.record(rows)
     return progress.stall_excuse([line], lambda _: "", judged.excuse)

@@ -18,6 +18,9 @@ from kafkasim.scenarios.judging.transactions.liveness.controllers.registrations 
 from kafkasim.scenarios.judging.transactions.liveness.controllers.unlisted_leader import (
     UnlistedLeader,
 )
+from kafkasim.scenarios.judging.transactions.liveness.coordinators.unwritten_markers import (
+    UnwrittenMarkers,
+)
 from kafkasim.scenarios.judging.transactions.liveness.forgotten_sequences import ForgottenSequences
 from kafkasim.scenarios.judging.transactions.liveness.groups.carried_epochs import CarriedEpochs
 from kafkasim.scenarios.judging.transactions.liveness.groups.downgrade import Downgrades
@@ -79,8 +82,9 @@ class Stalls:
         voters = LostVoters(trace, hosts, registrations, holders)
         missed = MissedEnds(trace, holes, invariants.uncopied)
         unlisted = UnlistedLeader(trace, hosts, registrations)
+        unwritten = UnwrittenMarkers(trace, (registrations, voters, unlisted))
         self._judges: tuple[Waits, ...] = (
-            Standstill(trace, losses, progress.positions, missed),
+            Standstill(trace, losses, progress.positions, missed, unwritten),
             Leaderless(trace, ids, members, unclean, (registrations, unlisted)),
             StaticLeaders(trace, tells_static_leader),
             StaticOwners(trace),

@@ -14,7 +14,8 @@ A transaction spans logs. When one of them legally loses records, the others do 
 Without a loss a coordinator may skip a marker (``known/skipped_markers.py``), have no epoch left to
 end a transaction with (``exhausted_epochs.py``), or have told of one from a record that was not
 committed (``coordinators/uncommitted_loads.py``). Or the leader may have missed the marker, which
-the cleaners of the others had removed (``copies/missed_markers.py``).
+the cleaners of the others had removed (``copies/missed_markers.py``), or may refuse it, because too
+few replicas are left (``coordinators/unwritten_markers.py``).
 
 What is missing when a run ends is told by lines; this module says which of them wait for such a
 transaction. It reads the final logs, so it is asked after the run has ended.
@@ -39,6 +40,9 @@ from kafkasim.scenarios.judging.transactions.known.skipped_markers import Skippe
 from kafkasim.scenarios.judging.transactions.liveness.coordinators.uncommitted_loads import (
     UncommittedLoads,
 )
+from kafkasim.scenarios.judging.transactions.liveness.coordinators.unwritten_markers import (
+    UnwrittenMarkers,
+)
 from kafkasim.scenarios.judging.transactions.liveness.exhausted_epochs import ExhaustedEpochs
 from kafkasim.scenarios.judging.transactions.liveness.shares.leaders import SHARES
 
@@ -59,11 +63,13 @@ class Standstill:
         losses: Losses,
         positions: Mapping[tuple[str, PartitionKey], tuple[int, str]],
         missed: MissedEnds,
+        unwritten: UnwrittenMarkers,
     ) -> None:
         self._footing = Footing(trace, losses)
         self._skipped = SkippedMarkers(trace)
         self._exhausted = ExhaustedEpochs(trace)
         self._missed = missed
+        self._unwritten = unwritten
         self._loads = UncommittedLoads(trace, self._footing)
         self._positions = positions
         self._topics: dict[str, facts.TopicCreated] = {}
@@ -111,8 +117,8 @@ class Standstill:
             if transactional_id in self._given_up:
                 return self._footing.lost([self._footing.of_id(transactional_id, -1)])
             exhausted = self._exhausted.excuse(transactional_id)
-            if exhausted:
-                return exhausted
+            if why := exhausted or self._unwritten.excuse(transactional_id):
+                return why
         excuses = [self._of_group(group) for group in self._readers.get(node, ())]
         return next((each for each in excuses if each), "")
 
@@ -167,7 +173,8 @@ class Standstill:
         why = lost or (self._skipped.excuse_open(key, producer_id) if ids else "")
         why = why or (self._loads.excuse(key, producer_id) if ids else "")
         exhausted = [self._exhausted.excuse(each, producer_id) for each in ids]
-        why = why or next((each for each in exhausted if each), "")
+        unwritten = [self._unwritten.excuse(each, key) for each in ids]
+        why = why or next((each for each in (*exhausted, *unwritten) if each), "")
         return why or (self._missed.excuse_open(key, offset) if ids else "")
 
     def _topic_id(self, topic: str) -> str:

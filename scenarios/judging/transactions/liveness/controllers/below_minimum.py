@@ -24,8 +24,37 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from kafkasim.scenarios.judging.source import FactSource, PartitionKey, Waits
-from kafkasim.scenarios.judging.transactions.liveness.controllers.last_changes import Homes
+from kafkasim.scenarios.judging.transactions.liveness.controllers.last_changes import (
+    Homes,
+    LastChanges,
+)
 from kafkasim.scenarios.judging.transactions.liveness.holders import Holders
+
+
+class FewReplicas:
+    """Knows which partitions have too few replicas for ever.
+
+    ``judges`` know which brokers are gone.
+    """
+
+    def __init__(self, changes: LastChanges, judges: Sequence[Waits]) -> None:
+        self._changes = changes
+        self._judges = judges
+
+    def why(self, key: PartitionKey) -> str:
+        """Return why too few replicas of a partition are left, or ""."""
+        change = self._changes.of(key)
+        if change is None:
+            return ""
+        absent = [broker for broker in change.replicas if broker not in change.isr]
+        gone = [why for broker in absent if (why := self.gone(broker))]
+        needed = self._changes.minimum(key)
+        return gone[0] if gone and len(change.replicas) - len(gone) < needed else ""
+
+    def gone(self, broker: int) -> str:
+        """Return why a broker is down for ever, or ""."""
+        told = (judge.excuse(f"broker-{broker} is down") for judge in self._judges)
+        return next((why for why in told if why), "")
 
 
 class BelowMinimum:
@@ -43,25 +72,10 @@ class BelowMinimum:
     ) -> None:
         self._homes = Homes(trace, ids)
         self._holders = holders
-        self._judges = judges
+        self._few = FewReplicas(self._homes.changes, judges)
 
     def excuse(self, line: str) -> str:
         """Return why Kafka would miss for ever what a line of a stalled run tells of, or ""."""
-        why = next((why for home in self._homes.of(line) if (why := self._stuck(home))), "")
-        reads_on = why and self._holders.reads_on(line, lambda node: bool(self._gone(node)))
+        why = next((why for home in self._homes.of(line) if (why := self._few.why(home))), "")
+        reads_on = why and self._holders.reads_on(line, lambda node: bool(self._few.gone(node)))
         return "" if reads_on else why
-
-    def _stuck(self, home: PartitionKey) -> str:
-        """Return why too few replicas of a partition are left, or ""."""
-        change = self._homes.changes.of(home)
-        if change is None:
-            return ""
-        absent = [broker for broker in change.replicas if broker not in change.isr]
-        gone = [why for broker in absent if (why := self._gone(broker))]
-        needed = self._homes.changes.minimum(home)
-        return gone[0] if gone and len(change.replicas) - len(gone) < needed else ""
-
-    def _gone(self, broker: int) -> str:
-        """Return why a broker is down for ever, or ""."""
-        told = (judge.excuse(f"broker-{broker} is down") for judge in self._judges)
-        return next((why for why in told if why), "")

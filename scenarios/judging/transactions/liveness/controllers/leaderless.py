@@ -35,9 +35,8 @@ Of a partition that has had a leader also, as metadata names it and it may have 
 
 - a group or share group that has not read them, and whoever waits for the end of a transaction
   there;
-- a client whose transaction is decided (Prepare*) and lacks that partition's marker. Its next one
-  gets CONCURRENT_TRANSACTIONS (TransactionCoordinator.handleAddPartitionsToTransaction). The
-  decision may have become committed under the next coordinator only, which loads it.
+- a client whose transaction is decided (``coordinators/decisions.py``) and lacks that partition's
+  marker.
 """
 
 from __future__ import annotations
@@ -49,6 +48,7 @@ from kafkasim.model import facts
 from kafkasim.scenarios.judging.invariants.traced import coordinator_partition, offsets_partition
 from kafkasim.scenarios.judging.source import FactSource, PartitionKey, Waits
 from kafkasim.scenarios.judging.transactions.liveness.controllers.lost_answers import LOST_ANSWER
+from kafkasim.scenarios.judging.transactions.liveness.coordinators.decisions import Decisions
 from kafkasim.scenarios.judging.transactions.liveness.shares.homes import share_homes
 from kafkasim.scenarios.judging.transactions.liveness.shares.leaders import SHARES
 
@@ -91,9 +91,7 @@ class Leaderless:
         self._epochs: dict[PartitionKey, int] = {}  # the partition epoch of the last change
         self._configured: dict[str, tuple[str, int]] = {}  # resource -> its last new minimum
         self._unclean: dict[str, tuple[int, str | None]] = {}  # resource -> (offset, last setting)
-        self._open: dict[str, tuple[str, ...]] = {}  # transactional id -> partitions, if Ongoing
-        self._ending: dict[str, None] = {}  # transactional ids that are open and asked to end
-        self._decided: dict[str, tuple[str, ...]] = {}  # transactional id -> without a marker
+        self._decisions = Decisions(trace)
         trace.subscribe(facts.TopicCreated, self._on_topic)
         trace.subscribe(facts.TopicDeleted, self._on_topic_deleted)
         trace.subscribe(facts.ConfigChanged, self._on_config)
@@ -101,9 +99,6 @@ class Leaderless:
         trace.subscribe(facts.PartitionChanged, self._on_partition)
         trace.subscribe(facts.ZooKeeperConnection, self._on_connection)
         trace.subscribe(facts.StateChangeFailed, self._on_failed)
-        trace.subscribe(facts.TransactionState, self._on_transaction)
-        trace.subscribe(facts.TransactionEnding, self._on_ending)
-        trace.subscribe(facts.TransactionsLoaded, self._on_loaded)
 
     def excuse(self, line: str) -> str:
         """Return why Kafka would miss for ever what a line of a stalled run tells of, or ""."""
@@ -163,7 +158,7 @@ class Leaderless:
 
     def _of_marker(self, node: str) -> str:
         """Return why a client waits for the end of its transaction."""
-        missing = self._decided.get(self._ids.get(node, ""), ())
+        missing = self._decisions.of(self._ids.get(node, ""))
         return next((why for name in missing if (why := self._of(name))), "")
 
     def _on_topic(self, seq: int, _t: int, _node: str, fact: facts.TopicCreated) -> None:
@@ -252,20 +247,3 @@ class Leaderless:
         if fact.error == "NODEEXISTS":
             if self._connected.get(node, -1) > self._created.get(fact.topic_id, -1):
                 self._leaderless[(fact.topic_id, fact.partition)] = LOST_ANSWER
-
-    def _on_transaction(self, _seq: int, _t: int, _n: str, fact: facts.TransactionState) -> None:
-        decided = fact.state in ("PrepareCommit", "PrepareAbort")
-        self._decided[fact.transactional_id] = fact.assignment if decided else ()
-        self._open[fact.transactional_id] = fact.assignment if fact.state == "Ongoing" else ()
-        self._ending.pop(fact.transactional_id, None)
-
-    def _on_ending(self, _seq: int, _t: int, _n: str, fact: facts.TransactionEnding) -> None:
-        if self._open.get(fact.transactional_id):
-            self._ending[fact.transactional_id] = None
-
-    def _on_loaded(self, _seq: int, _t: int, _n: str, fact: facts.TransactionsLoaded) -> None:
-        """Take it that the coordinator found the decision that its predecessor wrote."""
-        for each in self._ending if fact.loaded else ():
-            home = coordinator_partition("__transaction_state", each, self._topics)
-            if home[1] == fact.partition:
-                self._decided[each] = self._open[each]

@@ -1,1 +1,1 @@
-"""Stalls of transactions that rest on what their coordinators had loaded."""
+"""Stalls of transactions that a coordinator has loaded or decided, and nobody ends."""
