@@ -21,6 +21,7 @@ from tests.analysis.analysis_rows import (
     polled,
     positioned,
     processed,
+    tombstone,
     topic,
 )
 from tests.scenarios.transaction_cases import COORDINATORS, OFFSETS, OUT, Losses, loss
@@ -137,6 +138,21 @@ def told(offset: int, error: str = "NONE") -> tuple[str, facts.CommitResult]:
 
 
 AHEAD = [topic(), *READ]
+NEXT_TOPIC = "orders-again"
+AGAIN: Case = [
+    ("controller-1", facts.TopicDeleted(2, T, "orders")),
+    tombstone(),
+    ("controller-1", facts.TopicCreated(1, NEXT_TOPIC, "orders", 1, 3, 2)),
+    ("consumer-1", facts.Positioned("g", "m1", NEXT_TOPIC, 0, 2, "earliest")),
+]
+"""Topic orders is deleted and created again, and the group starts at offset 2 of the new one."""
+
+
+def told_again(offset: int) -> tuple[str, facts.CommitResult]:
+    """What the client tells of a commit in the new topic."""
+    fact = facts.CommitResult("g", "m1", NEXT_TOPIC, 0, offset, 1, "async", "NONE", False)
+    return ("consumer-1", fact)
+
 
 COMMIT_CASES: dict[str, tuple[Case, dict[str, int]]] = {
     "commits: one that failed was sent again": (
@@ -156,6 +172,11 @@ COMMIT_CASES: dict[str, tuple[Case, dict[str, int]]] = {
     "commits in order: the position went back": (
         [*AHEAD, committed(5), told(5), positioned(2, "seek"), committed(3), told(3)],
         {"offset-regression": 1}),
+    "commits in order: the topic was created again": (
+        [*AHEAD, committed(5), told(5), *AGAIN, committed(3), told_again(3)], {}),
+    "commits in a topic that was created again": (
+        [*AHEAD, *AGAIN, committed(3), told_again(3), committed(1), told_again(1)],
+        {"reordered-commit": 1, "offset-regression": 1}),
     "commits in order: a position without a poll went back": (
         [topic(), positioned(4), committed(4), told(4), positioned(0, "committed"), committed(0),
          told(0)], {"offset-regression": 1}),

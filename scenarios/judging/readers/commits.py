@@ -3,9 +3,10 @@
 A consumer commits the positions that it has reached, one request after the other, and sends a
 commit again only while it waits for it (KafkaConsumer.commitSync, ConsumerCoordinator
 .doCommitOffsetsAsync: an async commit is not retried). So the coordinator stores a lower offset
-after a higher one of the same member and generation in two cases only. The position went back in
-between. Or the client had given the earlier commit up, with its connection, and the request arrived
-late; its application was not told that it succeeded.
+after a higher one of the same member and generation in three cases only. The position went back in
+between. Or the topic was created again, and the position is one in the new log. Or the client had
+given the earlier commit up, with its connection, and the request arrived late; its application was
+not told that it succeeded.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ class CommitOrder:
         self._readers = readers
         self._topics: dict[str, str] = {}  # topic id -> name
         self._ids: dict[str, str] = {}  # and back
+        self._again: set[str] = set()  # ids of topics whose name another one had before
         self._last: dict[tuple[str, str, int], tuple[Committer, int]] = {}  # of each partition
         self._stored: dict[tuple[Committer, int], int] = {}  # how often each offset was stored
         self._told: dict[tuple[Committer, int], int] = {}  # how often a commit of it succeeded
@@ -53,13 +55,15 @@ class CommitOrder:
 
     def _on_topic(self, _seq: int, _t: int, _node: str, fact: facts.TopicCreated) -> None:
         self._topics[fact.topic_id] = fact.topic
+        if fact.topic in self._ids:
+            self._again.add(fact.topic_id)
         self._ids[fact.topic] = fact.topic_id
 
     def _on_positioned(self, _seq: int, _t: int, _node: str, fact: facts.Positioned) -> None:
         if fact.reason != "none":
             reader = (fact.group, fact.member_id, (fact.topic_id, fact.partition))
             highest = max(self._placed.get(reader, -1), self._readers.of(*reader).read)
-            if fact.offset < highest:
+            if fact.offset < highest or (highest < 0 and fact.topic_id in self._again):
                 self._lowest[reader] = min(fact.offset, self._lowest.get(reader, fact.offset))
             self._placed[reader] = max(fact.offset, highest)
 
