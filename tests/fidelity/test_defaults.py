@@ -259,6 +259,7 @@ LISTED: tuple[tuple[str, str, str, str, str], ...] = (
 )  # fmt: skip
 
 STATIC_HERE = {
+    "background.threads": "a broker of the model keeps its number of threads that flush",
     "num.io.threads": "a broker of the model keeps its number of request handlers",
     "num.network.threads": "it has no effect (model/config/servers.py)",
     "num.replica.fetchers": "a broker of the model keeps its number of fetchers",

@@ -32,16 +32,17 @@ from kafkasim.model.timers import Timers
 NONE = Errors.NONE
 TP, OTHER = TopicPartition("orders", 0), TopicPartition("orders", 1)
 KEY, OTHER_KEY = ("T", TP), ("T", OTHER)
+MEMBER, STRANGER = "m" * 21 + "A", "n" * 21 + "A"  # Uuids
 DONE = (AcknowledgementBatch(0, 3, (ACCEPT,)),)
 ASKED = SharePartitionRequest(TP, "T")
 
 
-def fetch(epoch: int, *asked: SharePartitionRequest, member: str = "m") -> ShareFetchRequest:
+def fetch(epoch: int, *asked: SharePartitionRequest, member: str = MEMBER) -> ShareFetchRequest:
     return ShareFetchRequest("g", member, epoch, 500, 1, 1000, 10, 10, asked)
 
 
 def acknowledge(epoch: int, *asked: SharePartitionRequest) -> ShareAcknowledgeRequest:
-    return ShareAcknowledgeRequest("g", "m", epoch, asked)
+    return ShareAcknowledgeRequest("g", MEMBER, epoch, asked)
 
 
 # ------------------------------------------------------------------------------- at the broker
@@ -57,16 +58,16 @@ def test_a_session_begins_at_epoch_1_and_takes_changes_over() -> None:
     assert (session.epoch, session.partitions) == (2, {OTHER_KEY: True})
     again, _ = cache.open(fetch(0, ASKED), 8)
     assert again is not session
-    assert cache.sessions == {("g", "m"): again}
+    assert cache.sessions == {("g", MEMBER): again}
 
 
 def test_a_full_cache_gives_way_to_nobody() -> None:
     cache = ShareSessionCache(1)
     cache.open(fetch(0), 7)
-    assert cache.open(fetch(0, member="n"), 8) == (None, Errors.SHARE_SESSION_LIMIT_REACHED)
+    assert cache.open(fetch(0, member=STRANGER), 8) == (None, Errors.SHARE_SESSION_LIMIT_REACHED)
     assert (cache.members("g"), cache.members("h")) == (1, 0)
     assert cache.disconnected(8) is None
-    assert cache.disconnected(7) == ("g", "m")
+    assert cache.disconnected(7) == ("g", MEMBER)
     assert cache.disconnected(7) is None
 
 
@@ -80,7 +81,7 @@ def test_epoch_1_follows_the_last() -> None:
 
 
 def test_a_response_names_partitions_with_news_alone() -> None:
-    session = ShareSession(("g", "m"), [KEY])
+    session = ShareSession(("g", MEMBER), [KEY])
     quiet = SharePartitionResponse(TP, "T", NONE)
     failed = replace(quiet, error=Errors.NOT_LEADER_OR_FOLLOWER)
     full = replace(
@@ -158,13 +159,13 @@ def answered(*partitions: SharePartitionResponse, error: Errors = NONE) -> Share
 
 REFUSED: list[tuple[Any, Errors]] = [
     (fetch(5), Errors.INVALID_SHARE_SESSION_EPOCH),
-    (fetch(1, member="n"), Errors.SHARE_SESSION_NOT_FOUND),
-    (fetch(-1, member="n"), Errors.SHARE_SESSION_NOT_FOUND),
+    (fetch(1, member=STRANGER), Errors.SHARE_SESSION_NOT_FOUND),
+    (fetch(-1, member=STRANGER), Errors.SHARE_SESSION_NOT_FOUND),
     (fetch(0, replace(ASKED, acknowledgements=DONE)), Errors.INVALID_REQUEST),
     (acknowledge(0), Errors.INVALID_SHARE_SESSION_EPOCH),
     (acknowledge(3), Errors.INVALID_SHARE_SESSION_EPOCH),
-    (replace(acknowledge(1), member_id="n"), Errors.SHARE_SESSION_NOT_FOUND),
-    (replace(acknowledge(-1), member_id="n"), Errors.SHARE_SESSION_NOT_FOUND),
+    (replace(acknowledge(1), member_id=STRANGER), Errors.SHARE_SESSION_NOT_FOUND),
+    (replace(acknowledge(-1), member_id=STRANGER), Errors.SHARE_SESSION_NOT_FOUND),
 ]
 
 
@@ -182,7 +183,7 @@ def test_share_groups_that_are_off_are_no_version_of_the_broker() -> None:
 
 def test_a_member_without_room_for_its_session_hears_of_it_after_max_wait() -> None:
     full = bench()
-    assert full.get(fetch(0, ASKED, member="n")) is None
+    assert full.get(fetch(0, ASKED, member=STRANGER)) is None
     deadline = full.process.timers.next_deadline()
     assert deadline == 500_000
     due = full.process.timers.pop_due(deadline)
@@ -248,14 +249,14 @@ def test_a_partition_that_metadata_does_not_know_fails_alone_but_an_id_fails_all
 def test_the_last_request_of_a_session_releases_what_its_member_holds(request_: Any) -> None:
     at = bench()
     assert at.get(request_).error is NONE
-    assert at.released == [("g", "m")]
+    assert at.released == [("g", MEMBER)]
 
 
 # ------------------------------------------------------------------------------- at the client
 
 
 def handler(epoch: int = 0) -> ShareSessionHandler:
-    found = ShareSessionHandler(ConsumerConfig(group_id="g"), "m")
+    found = ShareSessionHandler(ConsumerConfig(group_id="g"), MEMBER)
     found.epoch = epoch
     return found
 

@@ -14,7 +14,7 @@ from tests.analysis.cleaning_cases import A_B_A, EARLY, KEPT, LOADED, READ_VALUE
 
 NOTHING: dict[str, Any] = {
     "violations": [], "delivery": [], "missing": [], "observations": {}, "stall_excuse": "",
-    "spec": {"cluster": {}},
+    "spec": {"name": "by-hand", "claim": "none", "duration": "1s", "cluster": {}},
 }  # fmt: skip
 
 
