@@ -179,7 +179,9 @@ class ConsumerGroups:
             (view.asked if fact.api in ANSWERED_LATE else view.heard)[member_id] = t
         for known in view.members if joins and fact.instance_id else ():
             other = self._members.get((fact.group, known), Member())
-            if known != member_id and other.instance_id == fact.instance_id:
+            # A classic member's first JoinGroup names no member id; that given begins so.
+            own = other.instance_id or known.rpartition("-")[0]
+            if known != member_id and own == fact.instance_id:
                 view.replaced[known] = None
 
     def _session_of(self, view: View, group: str, member_id: str) -> int:

@@ -106,6 +106,13 @@ class FetchStates:
         state.move(fetch_offset, last_fetched_epoch)
         self.changed[state.partition.tp] = None
 
+    def tell_log_starts(self) -> None:
+        """Have the next fetch tell each log start that has changed: this replica deletes old
+        segments by itself (AbstractFetcherThread.buildFetch reads the log start each time)."""
+        for state in self.fetching.values():
+            if state.asked.log_start_offset != state.partition.log.log_start_offset:
+                self.move(state, state.fetch_offset, state.last_fetched_epoch)
+
     def delay(self, tp: TopicPartition, now: int) -> None:
         """Leave a partition alone for replica.fetch.backoff.ms."""
         state = self.fetching.pop(tp, None) or self.truncating.pop(tp, None)

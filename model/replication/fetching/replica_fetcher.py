@@ -110,6 +110,7 @@ class ReplicaFetcher:
             return
         process, config = self._process, self._settings.current
         self._removed.clear()
+        states.tell_log_starts()
         asked, forgotten = self.session.next_request_of(states.fetching, states.changed)
         states.changed.clear()
         self.leader.ask(
