@@ -107,8 +107,11 @@ class FetchStates:
         self.changed[state.partition.tp] = None
 
     def tell_log_starts(self) -> None:
-        """Have the next fetch tell each log start that has changed: this replica deletes old
-        segments by itself (AbstractFetcherThread.buildFetch reads the log start each time)."""
+        """Have the next fetch tell each log start that has changed since the last one.
+
+        The leader moves it, or this replica deletes old segments by itself
+        (AbstractFetcherThread.buildFetch reads it each time).
+        """
         for state in self.fetching.values():
             if state.asked.log_start_offset != state.partition.log.log_start_offset:
                 self.move(state, state.fetch_offset, state.last_fetched_epoch)

@@ -208,11 +208,9 @@ class ReplicaFetcher:
         partition = state.partition
         log = partition.log
         state.lag = state.lag and max(0, answer.high_watermark - state.fetch_offset)
-        start = log.log_start_offset
-        if log.high_watermark != answer.high_watermark or start < answer.log_start_offset:
-            followed = self._follow_offsets(state, answer, now)
-            if followed and log.log_start_offset != start:  # the next fetch tells the leader
-                self.states.move(state, state.fetch_offset, state.last_fetched_epoch)
+        behind = log.log_start_offset < answer.log_start_offset
+        if behind or log.high_watermark != answer.high_watermark:
+            self._follow_offsets(state, answer, now)
 
     def _follow_offsets(self, state: FetchState, answer: FetchPartitionResponse, now: int) -> bool:
         """Take the leader's offsets; return whether the partition is still online.
