@@ -36,7 +36,7 @@ from kafkasim.scenarios.judging.harm.truth.consumer_groups.views import (
 from kafkasim.scenarios.judging.harm.truth.given_ids import GivenIds
 from kafkasim.scenarios.judging.harm.truth.standstills import Standstills
 from kafkasim.scenarios.judging.invariants.traced import TracedCluster
-from kafkasim.scenarios.judging.source import BrokerLimits
+from kafkasim.scenarios.judging.source import BrokerLimits, instance_of
 
 HEARTBEAT = "ConsumerGroupHeartbeat"
 CLASSIC = ("JoinGroup", "SyncGroup", "Heartbeat")
@@ -179,8 +179,7 @@ class ConsumerGroups:
             (view.asked if fact.api in ANSWERED_LATE else view.heard)[member_id] = t
         for known in view.members if joins and fact.instance_id else ():
             other = self._members.get((fact.group, known), Member())
-            # A classic member's first JoinGroup names no member id; that given begins so.
-            own = other.instance_id or known.rpartition("-")[0]
+            own = other.instance_id or instance_of(known)
             if known != member_id and own == fact.instance_id:
                 view.replaced[known] = None
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.harm.truth.given_ids import GivenIds
 from kafkasim.scenarios.judging.harm.truth.resized import ResizedTopics
-from kafkasim.scenarios.judging.source import FactSource
+from kafkasim.scenarios.judging.source import FactSource, instance_of
 
 NEW_MEMBER_SESSION_US = 300_000_000
 """The session of a member before its first generation (classicGroupNewMemberJoinTimeoutMs)."""
@@ -145,7 +145,7 @@ class GroupMembers:
             return known
         if instance_id is None:
             join = self._given.join(group, member_id)
-            instance = member_id.rpartition("-")[0] if join is None else join.instance_id or ""
+            instance = instance_of(member_id) if join is None else join.instance_id or ""
         else:
             instance = instance_id
         known = self._statics.get((group, instance)) or GroupMember()
@@ -259,7 +259,7 @@ class StaticJoins:
             return any(
                 before > since for (name, _), (before, _) in self._joins.items() if name == group
             )
-        _, last = self._joins.get((group, member.rpartition("-")[0]), (-1, -1))
+        _, last = self._joins.get((group, instance_of(member)), (-1, -1))
         return last > self._placed.get((group, member), last)
 
     def reverted(self, node: str, group: str) -> bool:

@@ -95,6 +95,15 @@ class FactSource(Protocol):
         """Stop calling ``callback``; one that is not subscribed is not an error."""
 
 
+def instance_of(member_id: str) -> str:
+    """Return the group.instance.id with which a classic group's member id begins.
+
+    The coordinator gives a static member that joins without an id its group.instance.id and a
+    random part (ClassicGroup.generateMemberId); of others this is the client.id.
+    """
+    return member_id.rpartition("-")[0]
+
+
 def final_leaders(trace: FactSource) -> dict[PartitionKey, facts.FinalReplica]:
     """Return the leaders' logs at the end of a run; it is empty until then.
 

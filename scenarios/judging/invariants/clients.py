@@ -15,6 +15,7 @@ from kafkasim.scenarios.judging.readers.removed_offsets import (
     ExpiredOffsets,
     is_replaced,
 )
+from kafkasim.scenarios.judging.source import instance_of
 
 
 class Clients:
@@ -119,7 +120,7 @@ class Clients:
             return
         members: dict[str, str] = {}
         for member_id in fact.member_ids:
-            instance = member_id.rpartition("-")[0]
+            instance = instance_of(member_id)
             if instance in known and members.setdefault(instance, member_id) != member_id:
                 self.cluster.violated(
                     "EXCL", seq, t, self.cluster.group_key(fact.group),
@@ -135,10 +136,10 @@ class Clients:
         """
         known, told = self._instances.get(fact.group, {}), self._told.get(fact.group, {})
         new = [member_id for member_id in fact.member_ids if member_id not in told]
-        present = {member_id.rpartition("-")[0]: None for member_id in new}
+        present = {instance_of(member_id): None for member_id in new}
         owners = self._owners.get((fact.group, fact.generation), {})
         for name, (owner, _) in list(owners.items()):
-            instance = owner.rpartition("-")[0]
+            instance = instance_of(owner)
             if owner not in fact.member_ids and instance in known and instance in present:
                 del owners[name]
 

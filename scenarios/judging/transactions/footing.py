@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kafkasim.model import facts
+from kafkasim.model.records import TRANSACTION_STATE_TOPIC
 from kafkasim.scenarios.judging.invariants.traced import coordinator_partition
 from kafkasim.scenarios.judging.source import UNCLEAN, FactSource, Losses, PartitionKey
 
@@ -44,7 +45,7 @@ class Footing:
 
     def of_id(self, transactional_id: str, after: int, before: int = END) -> Spot:
         """Return what the coordinator of a transactional id has written between two rows."""
-        key = coordinator_partition("__transaction_state", transactional_id, self._topics)
+        key = coordinator_partition(TRANSACTION_STATE_TOPIC, transactional_id, self._topics)
         return Spot(key, after=after, before=before)
 
     def of_share(self, group: str, key: PartitionKey, after: int = -1, before: int = END) -> Spot:

@@ -168,14 +168,18 @@ class Standstill:
             for each in self._ids_of_producer.get(producer_id, ())
             if group is None or group in self._groups_of_id.get(each, ())
         ]
+        if not ids:
+            return ""
         spots = [self._footing.of_id(each, -1) for each in ids]
-        lost = self._footing.lost([Spot(key, offset), *spots]) if ids else ""
-        why = lost or (self._skipped.excuse_open(key, producer_id) if ids else "")
-        why = why or (self._loads.excuse(key, producer_id) if ids else "")
-        exhausted = [self._exhausted.excuse(each, producer_id) for each in ids]
-        unwritten = [self._unwritten.excuse(each, key) for each in ids]
-        why = why or next((each for each in (*exhausted, *unwritten) if each), "")
-        return why or (self._missed.excuse_open(key, offset) if ids else "")
+        excuses = (
+            self._footing.lost([Spot(key, offset), *spots]),
+            self._skipped.excuse_open(key, producer_id),
+            self._loads.excuse(key, producer_id),
+            *[self._exhausted.excuse(each, producer_id) for each in ids],
+            *[self._unwritten.excuse(each, key) for each in ids],
+            self._missed.excuse_open(key, offset),
+        )
+        return next((each for each in excuses if each), "")
 
     def _topic_id(self, topic: str) -> str:
         return next((id_ for id_, fact in self._topics.items() if fact.topic == topic), "")

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 
 from kafkasim.model import facts
+from kafkasim.model.records import TRANSACTION_STATE_TOPIC
 from kafkasim.scenarios.judging.invariants.traced import coordinator_partition, offsets_partition
 from kafkasim.scenarios.judging.source import FactSource, PartitionKey
 from kafkasim.scenarios.judging.transactions.liveness.shares.homes import share_homes
@@ -88,7 +89,7 @@ class Homes:
             owner = self._owners.get(int(opened[1]))
         if owner is None:
             return ()
-        return (coordinator_partition("__transaction_state", owner, topics),)
+        return (coordinator_partition(TRANSACTION_STATE_TOPIC, owner, topics),)
 
     def _on_transaction(self, _seq: int, _t: int, _n: str, fact: facts.TransactionState) -> None:
         self._owners[fact.producer_id] = fact.transactional_id

@@ -45,6 +45,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from kafkasim.model import facts
+from kafkasim.model.records import TRANSACTION_STATE_TOPIC
 from kafkasim.scenarios.judging.invariants.traced import coordinator_partition, offsets_partition
 from kafkasim.scenarios.judging.source import FactSource, PartitionKey, Waits
 from kafkasim.scenarios.judging.transactions.liveness.controllers.lost_answers import LOST_ANSWER
@@ -153,7 +154,7 @@ class Leaderless:
         """Return why a client waits for its first producer id."""
         if node not in self._ids:
             return ""
-        home = coordinator_partition("__transaction_state", self._ids[node], self._topics)
+        home = coordinator_partition(TRANSACTION_STATE_TOPIC, self._ids[node], self._topics)
         return self._leaderless.get(home, "")
 
     def _of_marker(self, node: str) -> str:

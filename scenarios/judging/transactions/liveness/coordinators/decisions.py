@@ -9,6 +9,7 @@ have become committed under the next coordinator only, which loads it.
 from __future__ import annotations
 
 from kafkasim.model import facts
+from kafkasim.model.records import TRANSACTION_STATE_TOPIC
 from kafkasim.scenarios.judging.invariants.traced import coordinator_partition
 from kafkasim.scenarios.judging.source import FactSource
 
@@ -46,6 +47,6 @@ class Decisions:
     def _on_loaded(self, _seq: int, _t: int, _n: str, fact: facts.TransactionsLoaded) -> None:
         """Take it that the coordinator found the decision that its predecessor wrote."""
         for each in self._ending if fact.loaded else ():
-            home = coordinator_partition("__transaction_state", each, self._topics)
+            home = coordinator_partition(TRANSACTION_STATE_TOPIC, each, self._topics)
             if home[1] == fact.partition:
                 self._decided[each] = self._open[each]

@@ -15,13 +15,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kafkasim.model import facts
+from kafkasim.model.records import TRANSACTION_STATE_TOPIC
 from kafkasim.scenarios.judging.source import FactSource, PartitionKey
 from kafkasim.scenarios.judging.transactions.footing import Footing
 
 UNCOMMITTED_LOAD = "uncommitted-load"
 """The excuse of what :class:`UncommittedLoads` explains."""
-
-STATE_TOPIC = "__transaction_state"
 
 Place = tuple[PartitionKey, int]
 """A partition and a producer id"""
@@ -73,7 +72,7 @@ class UncommittedLoads:
         return UNCOMMITTED_LOAD if (key, producer_id) in self._lost else ""
 
     def _on_topic(self, _seq: int, _t: int, _node: str, fact: facts.TopicCreated) -> None:
-        if fact.topic == STATE_TOPIC:
+        if fact.topic == TRANSACTION_STATE_TOPIC:
             self._topic_id = fact.topic_id
 
     def _on_leader(self, _seq: int, _t: int, _node: str, fact: facts.BecameLeader) -> None:
