@@ -34,7 +34,6 @@ from kafkasim.scenarios.judging.harm.truth.consumer_groups.views import (
     next_view,
 )
 from kafkasim.scenarios.judging.harm.truth.given_ids import GivenIds
-from kafkasim.scenarios.judging.harm.truth.standstills import Standstills
 from kafkasim.scenarios.judging.invariants.traced import TracedCluster
 from kafkasim.scenarios.judging.source import BrokerLimits, instance_of
 
@@ -86,7 +85,6 @@ class ConsumerGroups:
         trace.subscribe(facts.TopicDeleted, self._on_topic_deleted)
         trace.subscribe(facts.FaultStarted, self._on_fault)
         self._topics = TopicChanges(cluster)
-        self._standstills = Standstills(trace, self._on_standstill)
         self._syncs = Syncs(cluster, limits)
         self._removals = Removals(cluster, limits.commit_timeout_us)  # hears of them after this
 
@@ -375,11 +373,6 @@ class ConsumerGroups:
     def _on_stopped(self, _s: int, _t: int, node: str, _fact: facts.HostStopped) -> None:
         for key in [key for key in self._views if key[0] == node]:
             del self._views[key]
-
-    def _on_standstill(self, node: str, begin: int, end: int) -> None:
-        for (where, _), view in self._views.items():
-            if where == node and view.unstable_us is not None:
-                view.unstable_us += end - max(begin, view.unstable_us)
 
     def _on_fault(self, _s: int, _t: int, _n: str, fact: facts.FaultStarted) -> None:
         """Judge no more times on a host whose clock runs faster or slower than others."""

@@ -104,8 +104,7 @@ GROUP_STEPS = """
            coalesce(next_reason, '') NOT IN ('loaded', 'reverted') AS judged,
            max(array_contains(synced, generation)) OVER (
                PARTITION BY run, node, group, tenure, generation ORDER BY seq) AS has_synced,
-           min(IF(settled, NULL, t_us)) OVER stretch AS unrest_us,
-           min(IF(settled, NULL, paused)) OVER stretch AS unrest_paused
+           min(IF(settled, NULL, t_us)) OVER stretch AS unrest_us
     FROM (
         SELECT *, last(IF(begins, t_us, NULL), true) OVER tenure AS begun_us,
                last(IF(begins, paused, NULL), true) OVER tenure AS begun_paused,
@@ -229,7 +228,7 @@ STEP_MEMBERS = """
                    struct(node, tenure, step, member_id, seq, t_us, state, generation, consumer,
                           next_what, next_seq, next_t_us, next_ids, next_reason, left_ids, joins,
                           joined_us, begun_us, lasted,
-                          next_t_us - unrest_us - (next_paused - unrest_paused) AS unrest) AS own
+                          next_t_us - unrest_us AS unrest) AS own
             FROM asked
             UNION ALL
             SELECT run, group, key, seq, instance_id,
