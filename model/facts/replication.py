@@ -238,6 +238,24 @@ class PreferredReadReplica:
 
 
 @value
+class ReadServed:
+    """A replica answered a read, the first of its kind since its broker applied a loss.
+
+    That is metadata that names another leader in a new epoch, or that names the replica no more.
+    Kinds are a consumer's Fetch, a follower's Fetch, ListOffsets and OffsetForLeaderEpoch. A
+    replica that metadata names as leader tells none.
+    """
+
+    topic_id: str
+    partition: int
+    leader_epoch: int  # under which the replica answered
+    request: str  # Fetch | ListOffsets | OffsetForLeaderEpoch
+    replica: int  # that asked; −1: a consumer, or not told
+    only_leader: bool  # False: a follower may answer it (KIP-392)
+    leading: bool  # whether the replica took itself for the leader
+
+
+@value
 class IsrUpdateFailed:
     """A leader's change of the ISR was refused (FailedIsrUpdatesPerSec)."""
 

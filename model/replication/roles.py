@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from kafkasim.model.directories import MIGRATING
 from kafkasim.model.errors import Errors
 from kafkasim.model.records import TopicPartition
-from kafkasim.model.replication.partitions.partition import Partition
+from kafkasim.model.replication.partitions.partition import READS, Partition
 from kafkasim.model.storage.files import DiskError
 
 if TYPE_CHECKING:
@@ -79,6 +79,7 @@ class RoleChanges:
         for tp in leaders:
             partition = self._get_or_create(tp, *leaders[tp], tp in new, failed, now)
             if partition is not None:
+                partition.untold = ()
                 self._make_leader(partition, leaders[tp][1], failed, now)
         started: list[Partition] = []
         for tp in followers:
@@ -86,6 +87,8 @@ class RoleChanges:
             if partition is None or tp in leaderless:
                 continue
             topic_id, registration = followers[tp]
+            if registration.leader_epoch != partition.leader_epoch:
+                partition.untold = READS
             starts = self._make_follower(partition, registration, now)
             if self.in_controlled_shutdown and self._leaves_at_shutdown(registration):
                 self.stop(tp, topic_id, now, delete=False)
@@ -176,6 +179,9 @@ class RoleChanges:
         self._hosted.offline.pop(tp, None)
         partition = self._hosted.online.get(tp)
         if partition is None or partition.topic_id != topic_id:
+            return
+        partition.untold = READS
+        if delete and not self._context.rules.deletes_replicas():
             return
         self._fetchers.remove(tp)
         partition.stop_leading()

@@ -177,6 +177,11 @@ class ReplicationRules:
         """Return whether a leader ceases to lead when metadata names another one (makeFollower)."""
         return True
 
+    def deletes_replicas(self) -> bool:
+        """Return whether a broker stops and deletes a replica that metadata gives to others, or of
+        a topic that is gone (ReplicaManager.stopPartitions)."""
+        return True
+
     def reset_remote_replicas(self, leader: LeaderView, was_leader: bool, now: int) -> None:
         """Forget the followers' progress that the leader knew under an older leader epoch.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kafkasim.model.broker.kraft.rules import LifecycleRules
 from kafkasim.model.controller.kraft.rules import ControllerRules
 from kafkasim.model.controller.zk.rules import ZkControllerRules
 from kafkasim.model.replication.rules import ReplicationRules
@@ -39,6 +40,27 @@ class LeadsOn(ReplicationRules):
 
     def steps_down(self) -> bool:
         return False
+
+
+class KeepsLostReplicas(ReplicationRules):
+    """A broker goes on with a replica that metadata gives to others."""
+
+    def deletes_replicas(self) -> bool:
+        return False
+
+
+class TellsOnlyTheOthers(ZkControllerRules):
+    """The controller tells every replica of an election but the leader that was deposed."""
+
+    def told_of_leader(self, replicas: tuple[int, ...], former: int) -> tuple[int, ...]:
+        return tuple([replica for replica in replicas if replica != former])
+
+
+class GathersMetadata(LifecycleRules):
+    """A broker publishes metadata every five seconds."""
+
+    def gathers_metadata(self, published_us: int) -> bool:
+        return published_us < 5_000_000
 
 
 class NeverLetsGo(ControllerRules):
@@ -90,6 +112,26 @@ HARM: tuple[Variant, ...] = (
         "M33-leads-on", "Partition.makeFollower", (LeadsOn,),
         "STALESERVE", "one-misplaced-leader",
         "A leader that has heard of its successor serves no more.",
+    ),
+    Variant(
+        "M38-reads-on", "Partition.makeFollower", (LeadsOn,),
+        "STALESERVE", "quiet-deposed-leader",
+        "A leader that has heard of its successor answers no reads, also if nobody writes.",
+    ),
+    Variant(
+        "M39-keeps-lost-replicas", "ReplicaManager.stopPartitions", (KeepsLostReplicas,),
+        "STALESERVE", "zk-replica-moves",
+        "A broker deletes a replica that the controller has given to another one.",
+    ),
+    Variant(
+        "M46-gathers-metadata", "MetadataLoader.maybePublishMetadata", (GathersMetadata,),
+        "STALESERVE", "quiet-deposed-leader",
+        "A broker publishes metadata as soon as it has it.",
+    ),
+    Variant(
+        "M29-zk-tells-only-the-others", "PartitionStateMachine", (TellsOnlyTheOthers,),
+        "STALESERVE", "zk-leader-moves",
+        "The controller tells the leader that it deposed of its successor.",
     ),
     Variant(
         "M34-never-lets-go", "BrokerHeartbeatManager", (NeverLetsGo,),

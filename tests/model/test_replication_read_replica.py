@@ -9,7 +9,7 @@ from kafkasim.model.config import ConsumerConfig
 from kafkasim.model.controller.common.image import BrokerImage
 from kafkasim.model.effects import Request
 from kafkasim.model.errors import NONE, Errors
-from kafkasim.model.facts import PreferredReadReplica
+from kafkasim.model.facts import PreferredReadReplica, ReadServed
 from kafkasim.model.messages import (
     FetchPartition,
     FetchPartitionResponse,
@@ -116,6 +116,26 @@ def test_the_trace_tells_of_a_read_replica_once_in_a_partition_epoch() -> None:
         (1, PreferredReadReplica(TOPIC_ID, 0, 1, 0, 2)),
         (1, PreferredReadReplica(TOPIC_ID, 0, 1, 1, 2)),
     ]
+
+
+def test_the_trace_tells_of_the_first_read_after_the_loss_of_a_role() -> None:
+    class LeadsOn(ReplicationRules):
+        def steps_down(self) -> bool:
+            return False
+
+    for rules, epoch, leading in ((None, 2, False), (LeadsOn(), 1, True)):
+        trio = racked(rules)
+        for node in (1, 3, 3):
+            consume(trio, node, 0)
+        trio.registration = registration(2, 2, 1)
+        trio.tell()
+        for _ in range(2):
+            consume(trio, 1, 0, epoch=epoch, rack="a")
+        told = [each for each in trio.facts if type(each[1]) is ReadServed]
+        assert told == [
+            (3, ReadServed(TOPIC_ID, 0, 1, "Fetch", -1, False, False)),
+            (1, ReadServed(TOPIC_ID, 0, epoch, "Fetch", -1, False, leading)),
+        ]
 
 
 def test_a_follower_serves_up_to_its_own_high_watermark() -> None:

@@ -110,6 +110,14 @@ def learns(t: float, offset: int) -> Timed:
     return t, "broker-1", facts.MetadataCommitted(offset, 0, 0)
 
 
+def read(t: float, epoch: int, *, only_leader: bool = False, leading: bool = False) -> Timed:
+    return t, "broker-1", facts.ReadServed(T, P, epoch, "Fetch", -1, only_leader, leading)
+
+
+def stats(t: float) -> Timed:
+    return t, "broker-2", facts.RequestStats("Fetch", 1, 0, 1, 1, 1, 1, 1)
+
+
 def roles(t: float) -> Timed:
     return t, "broker-1", facts.ControlRequest("LeaderAndIsr", 3, 1, "NONE")
 
@@ -173,6 +181,17 @@ PRODUCED: list[Timed] = [
 MOVED: list[Timed] = [  # broker-1 leads no more from metadata offset 4 on
     (0, "controller-1", changed(3, (1, 2))), (1, "broker-1", led(0)),
     (5, "controller-1", changed(4, (1, 2), leader=2, epoch=1)),
+]  # fmt: skip
+ZK_CONTROLLER: list[Timed] = [
+    (0, "zookeeper-1", facts.ZooKeeperRole("leading", 1, 1)),
+    (0, "broker-3", facts.ControllerActive(1, True)),
+]  # fmt: skip
+MOVED_ZK: list[Timed] = [*ZK_CONTROLLER, *MOVED]
+REMOVED_ZK: list[Timed] = [
+    *ZK_CONTROLLER, (0, "broker-3", changed(3, (1, 2), leader=2)),
+    (1, "broker-1", facts.BecameFollower(T, P, 0, 2, 0)),
+    (5, "broker-3", facts.PartitionChanged(
+        4, T, P, 2, 0, 3, (2,), (2, 3), "reassignment", False)),
 ]  # fmt: skip
 STOPPING: list[Timed] = [
     limit("broker-1", "broker.heartbeat.interval.ms", 2),
@@ -490,6 +509,71 @@ STORIES: dict[str, tuple[list[Timed], list[Timed], list[Timed]]] = {
         [(0, "controller-1", facts.TopicCreated(1, T, "__consumer_offsets", 1, 3, 1)), *MOVED,
          reported(6, 1, 4)],
         [(7, "broker-1", fetched(3, epoch=1))], [(7, "broker-1", fetched(3, epoch=0))],
+    ),
+    "STALESERVE a leader that answers reads though it has applied its loss": (
+        MOVED, [read(5.9, 1)], [read(5.9, 0, leading=True)],
+    ),
+    "STALESERVE reads of a leader that knows better": (
+        [*MOVED, (6, "broker-1", facts.BecameFollower(T, P, 1, 2, 0))],
+        [read(6.1, 1)], [read(6.1, 0)],
+    ),
+    "STALESERVE reads that a follower may answer and may not": (
+        MOVED, [read(6, 1)], [read(6, 1, only_leader=True)],
+    ),
+    "STALESERVE reads of a replica that was removed": (
+        [*MOVED,
+         (5.1, "controller-1", facts.PartitionChanged(
+             5, T, P, 2, 2, 5, (2,), (2, 3), "reassignment", False))],
+        [read(6, 2)], [reported(6, 1, 5), read(6, 2)],
+    ),
+    "STALESERVE reads of a replica that was deleted": (
+        [*MOVED,
+         (5.1, "controller-1", facts.PartitionChanged(
+             5, T, P, 2, 2, 5, (2,), (2, 3), "reassignment", False)),
+         (6, "broker-1", facts.LogDeleted(T, P, 0))],
+        [(7, "controller-1", facts.PartitionChanged(
+            6, T, P, 2, 3, 6, (2,), (2, 1), "reassignment", False)), read(8, 3)],
+        [read(8, 2)],
+    ),
+    "STALESERVE metadata once a pause has healed": (
+        [*MOVED, paused(5.1, "broker-1"), (6, "broker-1", facts.HostResumed())],
+        [reported(12.4, 1, 3)], [reported(12.6, 1, 3)],
+    ),
+    "STALESERVE in ZooKeeper mode a LeaderAndIsr that never comes": (
+        MOVED_ZK, [(6, "broker-1", facts.BecameFollower(T, P, 1, 2, 0)), stats(7)], [stats(7)],
+    ),
+    "STALESERVE in ZooKeeper mode a new controller tells it again": (
+        [*MOVED_ZK, (6, "broker-3", facts.ControllerActive(2, True))], [stats(7)], [stats(7.2)],
+    ),
+    "STALESERVE in ZooKeeper mode nothing is sent while no controller is elected": (
+        [*MOVED_ZK, (5.5, "broker-3", facts.HostStopped("crash"))],
+        [stats(7)], [(8, "broker-2", facts.ControllerActive(2, True)), stats(9.2)],
+    ),
+    "STALESERVE in ZooKeeper mode nothing is sent to a broker without a session": (
+        [*MOVED_ZK, (5.5, "zookeeper-1", facts.ZooKeeperSession(9, "expired", "broker-1", "", 9))],
+        [stats(8)], [(8, "broker-3", registration(9, 1, "registered")), stats(9.2)],
+    ),
+    "STALESERVE in ZooKeeper mode a leader stays one while there is none": (
+        [*MOVED_ZK], [(5.5, "broker-3", facts.PartitionChanged(
+            5, T, P, -1, 2, 5, (2,), (1, 2), "fenced", False)), stats(7)],
+        [stats(7)],
+    ),
+    "STALESERVE in ZooKeeper mode a paused server of the ensemble": (
+        MOVED_ZK, [paused(5.5, "zookeeper-1"), stats(9)], [paused(5.5, "broker-4"), stats(9)],
+    ),
+    "STALESERVE in ZooKeeper mode a link that has healed": (
+        [*MOVED_ZK, (5.1, "world", facts.FaultStarted("partition", "broker-1|broker-3")),
+         (6, "world", facts.FaultEnded("partition", "broker-1|broker-3"))],
+        [stats(37)], [stats(37.2)],
+    ),
+    "STALESERVE in ZooKeeper mode a replica that is not deleted": (
+        REMOVED_ZK, [(6, "broker-1", facts.LogDeleted(T, P, 0)), stats(7)], [stats(7)],
+    ),
+    "STALESERVE in ZooKeeper mode a stray of an earlier controller": (
+        REMOVED_ZK, [(5.5, "broker-3", facts.ControllerActive(2, True)), stats(7)], [stats(7)],
+    ),
+    "STALESERVE in ZooKeeper mode a replica of a topic that is deleted": (
+        REMOVED_ZK, [(5.5, "broker-3", facts.TopicDeleted(7, T, "orders")), stats(7)], [stats(7)],
     ),
     "SHUTDOWNENDS the controller does not let go": (
         STOPPING, [(14, "broker-1", facts.BrokerState("SHUTTING_DOWN"))],

@@ -95,7 +95,7 @@ class Broker(BrokerProcess):
         self.config = config
         self.shared = shared
         self.incarnation = Incarnation(broker_id, name, rack)
-        self.loader = MetadataLoader(self.out, self.incarnation, config, now)
+        self.loader = MetadataLoader(self.out, self.incarnation, config, now, rules.lifecycle)
         if shared is None:
             voters = dict(voters)  # the metadata log may change it (KIP-853)
         self.raft = self._observer(voters, rules, now) if shared is None else shared.raft

@@ -20,6 +20,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
+from kafkasim.model.broker.kraft.rules import LifecycleRules
 from kafkasim.model.controller.common.deltas.metadata_delta import MetadataDelta
 from kafkasim.model.controller.common.deltas.snapshot import (
     Snapshot,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
 LANE = "metadata"
 NOTHING = -1
+AT_ONCE = LifecycleRules()
 
 CreateSnapshot: TypeAlias = "Callable[[int, int, list[Any], int], None]"
 """``create(end_offset, epoch, values, now)``: RaftClient.create_snapshot."""
@@ -60,13 +62,20 @@ class MetadataLoader:
     """Owns the broker's image; the Raft client's listener."""
 
     def __init__(
-        self, out: list[Any], incarnation: Incarnation, config: BrokerConfig, now: int
+        self,
+        out: list[Any],
+        incarnation: Incarnation,
+        config: BrokerConfig,
+        now: int,
+        rules: LifecycleRules = AT_ONCE,
     ) -> None:
         self.out = out
+        self.rules = rules
         self.incarnation = incarnation
         self.image = MetadataImage()
         self.offset = NOTHING  # heartbeats report it: last published, before that last applied
         self.published = False  # there has been a first publication
+        self._published_us = now  # when something was published last
         self._caught_up = False  # says the controller
         self._publisher: Publisher | None = None
         self._create_snapshot: CreateSnapshot | None = None
@@ -127,6 +136,8 @@ class MetadataLoader:
             self.offset = self._applied
             if not self._caught_up:
                 return
+        elif self.rules.gathers_metadata(now - self._published_us):
+            return
         self._publish(now)
 
     def _apply_one(self, batch: RecordBatch | Snapshot, now: int) -> None:
@@ -146,6 +157,7 @@ class MetadataLoader:
         assert self._publisher is not None
         delta, self._delta = self._delta, MetadataDelta(self.image)
         first, self.published = not self.published, True
+        self._published_us = now
         self._publisher.take_roles(delta, now)
         self.out.append(Then(partial(self._go_on, delta, first)))
 

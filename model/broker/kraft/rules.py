@@ -1,4 +1,4 @@
-"""Decisions of BrokerLifecycleManager that a release changed, as named methods."""
+"""Decisions of BrokerLifecycleManager that a release changed, and one of MetadataLoader."""
 
 from __future__ import annotations
 
@@ -33,3 +33,11 @@ class LifecycleRules:
     def longest_retry_delay_us(self, session_timeout_us: int) -> int:
         """Return up to what the wait doubles: half a session."""
         return session_timeout_us // 2
+
+    def gathers_metadata(self, published_us: int) -> bool:
+        """Return whether committed metadata waits for more before it is published.
+
+        The last publication was ``published_us`` ago. Kafka publishes what it has applied at once
+        (MetadataLoader.maybePublishMetadata).
+        """
+        return False

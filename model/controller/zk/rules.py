@@ -75,6 +75,11 @@ class ZkControllerRules:
         (KafkaController.doControlledShutdown)."""
         return True
 
+    def told_of_leader(self, replicas: tuple[int, ...], former: int) -> tuple[int, ...]:
+        """Return which of the replicas get LeaderAndIsr after an election: the ``former`` leader,
+        too (PartitionStateMachine.doElectLeaderForPartitions)."""
+        return replicas
+
     # ------------------------------------------------------------------ brokers, control requests
 
     def accepts_controller_epoch(self, epoch: int, largest: int) -> bool:

@@ -1,9 +1,10 @@
-"""What a leader tells of the keys in a compacted topic: the judges of cleanings need them."""
+"""Facts of what a batch holds: keys of a compacted topic, and markers of transactions."""
 
 from __future__ import annotations
 
 from kafkasim.model.facts import KeysAppended
-from kafkasim.model.records import RecordBatch, has_value, offsets_of
+from kafkasim.model.facts.transactions import MarkerWritten
+from kafkasim.model.records import EndTransactionMarker, RecordBatch, has_value, offsets_of
 
 
 def keys_appended(topic_id: str, partition: int, batch: RecordBatch) -> KeysAppended:
@@ -21,4 +22,19 @@ def keys_appended(topic_id: str, partition: int, batch: RecordBatch) -> KeysAppe
                 if not has_value(record)
             ]
         ),
+    )
+
+
+def marker_written(topic_id: str, partition: int, batch: RecordBatch) -> MarkerWritten:
+    """Return the marker that a leader appends as a batch of its own."""
+    marker: EndTransactionMarker = batch.records[0].value
+    return MarkerWritten(
+        topic_id,
+        partition,
+        batch.producer_id,
+        batch.producer_epoch,
+        marker.committed,
+        batch.base_offset,
+        batch.leader_epoch,
+        marker.coordinator_epoch,
     )

@@ -22,11 +22,17 @@ from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from kafkasim.model.effects import Then
 from kafkasim.model.errors import Errors
-from kafkasim.model.facts import Appended, BecameFollower, BecameLeader, Replicated, Truncated
-from kafkasim.model.facts.transactions import MarkerWritten
+from kafkasim.model.facts import (
+    Appended,
+    BecameFollower,
+    BecameLeader,
+    ReadServed,
+    Replicated,
+    Truncated,
+)
 from kafkasim.model.messages import FetchPartition, FetchPartitionResponse
-from kafkasim.model.records import EndTransactionMarker, RecordBatch, TopicPartition
-from kafkasim.model.replication.logs.keys import keys_appended
+from kafkasim.model.records import RecordBatch, TopicPartition
+from kafkasim.model.replication.logs.keys import keys_appended, marker_written
 from kafkasim.model.replication.logs.log_truncation import truncate_log
 from kafkasim.model.replication.partitions.delayed_operations import DelayedOperations
 from kafkasim.model.replication.partitions.leader_state import LeaderState
@@ -41,6 +47,9 @@ if TYPE_CHECKING:
 
 NONE = Errors.NONE
 EMPTY: tuple[RecordBatch, ...] = ()
+FETCHES = ("Fetch", "Fetch by a follower")
+READS = (*FETCHES, "ListOffsets", "OffsetForLeaderEpoch")
+"""Kinds of reads, of which :class:`ReadServed` tells the first one each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +69,9 @@ Role: TypeAlias = LeaderState | FollowerState
 class Partition:
     """One local replica, with its role and what waits for it."""
 
-    __slots__ = ("_context", "_empty_answer", "delayed", "log", "offline", "role", "topic_id", "tp")
+    __slots__ = (
+        "_context", "_empty_answer", "delayed", "log", "offline", "role", "topic_id", "tp", "untold"
+    )  # fmt: skip
 
     def __init__(
         self, context: PartitionContext, tp: TopicPartition, topic_id: str, log: UnifiedLog
@@ -73,6 +84,7 @@ class Partition:
         self.offline = False  # the log directory failed: served no more until the process ends
         self.delayed = DelayedOperations(tp)
         self._empty_answer: FetchPartitionResponse | None = None
+        self.untold: tuple[str, ...] = ()  # kinds of reads to be told when the first is answered
 
     def __repr__(self) -> str:
         role = self.role
@@ -191,15 +203,10 @@ class Partition:
             registration.replicas,
         )
         if new_epoch:
-            self._context.out.append(
-                BecameFollower(
-                    self.topic_id,
-                    self.tp.partition,
-                    registration.leader_epoch,
-                    registration.leader,
-                    self.log.log_end_offset,
-                )
-            )
+            leader, epoch = registration.leader, registration.leader_epoch
+            end = self.log.log_end_offset
+            fact = BecameFollower(self.topic_id, self.tp.partition, epoch, leader, end)
+            self._context.out.append(fact)
         return new_epoch
 
     def stop_leading(self) -> None:
@@ -261,23 +268,8 @@ class Partition:
                 )
             )
             if written.control:
-                self._tell_marker(written)
+                context.out.append(marker_written(self.topic_id, self.tp.partition, written))
         return result
-
-    def _tell_marker(self, batch: RecordBatch) -> None:
-        marker: EndTransactionMarker = batch.records[0].value
-        self._context.out.append(
-            MarkerWritten(
-                self.topic_id,
-                self.tp.partition,
-                batch.producer_id,
-                batch.producer_epoch,
-                marker.committed,
-                batch.base_offset,
-                batch.leader_epoch,
-                marker.coordinator_epoch,
-            )
-        )
 
     def append_as_follower(
         self, batches: tuple[RecordBatch, ...], fetch_epoch: int
@@ -423,6 +415,14 @@ class Partition:
         if only_leader and self.leadership is None:
             return Errors.NOT_LEADER_OR_FOLLOWER
         return NONE
+
+    def tell_read(self, kind: str, replica: int, only_leader: bool) -> None:
+        """Tell of a read that this replica answers, if it is the first of its kind."""
+        if kind in self.untold:
+            self.untold = tuple([each for each in self.untold if each != kind])
+            partition, epoch, leads = self.tp.partition, self.leader_epoch, self.leading
+            told = (self.topic_id, partition, epoch, kind.split()[0], replica, only_leader, leads)
+            self._context.out.append(ReadServed(*told))
 
     def fetch_error(self, error: Errors) -> FetchPartitionResponse:
         """Build the response to a refused fetch; it names the leader where that helps (KIP-951)."""

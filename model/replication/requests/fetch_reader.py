@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from kafkasim.model.errors import Errors
 from kafkasim.model.messages import FetchPartition, FetchPartitionResponse, FetchRequest
-from kafkasim.model.replication.partitions.partition import EMPTY, Partition
+from kafkasim.model.replication.partitions.partition import EMPTY, FETCHES, Partition
 from kafkasim.model.replication.requests.read_replica import NO_PREFERENCE, preferred_read_replica
 from kafkasim.model.storage.files import DiskError
 
@@ -115,6 +115,8 @@ class FetchReader:
             if asked.fetch_offset < bound:
                 answer = self._read_partition(partition, asked, request, bound, result, now)
             reads.append((asked, partition, high_watermark, answer))
+            if partition.untold and (answer is None or answer.error is NONE):
+                partition.tell_read(FETCHES[replica >= 0], replica, only_leader or replica >= 0)
             leader = partition.role.leadership if first and replica >= 0 else None
             if answer is not None and answer.error is not NONE:
                 result.urgent = True

@@ -71,6 +71,8 @@ class OffsetQueries:
         partition, error = self._partition(asked, only_leader)
         if partition is None:
             return _offset_error(asked, error)
+        if partition.untold:
+            partition.tell_read("ListOffsets", request.replica_id, only_leader)
         log, leader = partition.log, partition.leadership
         if timestamp in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
             start = log.log_start_offset
@@ -99,6 +101,8 @@ class OffsetQueries:
         partition, error = self._partition(asked, True)
         if partition is None:
             return EpochEndOffset(asked.tp, error, -1, -1)
+        if partition.untold:
+            partition.tell_read("OffsetForLeaderEpoch", CONSUMER_REPLICA_ID, True)
         log = partition.log
         found = log.epochs.end_offset_for(asked.leader_epoch, log.log_end_offset)
         epoch, end = self._rules.lookup_reply(*found)

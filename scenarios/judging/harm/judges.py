@@ -6,7 +6,8 @@ from kafkasim.scenarios.judging.harm.answers import LateAnswers
 from kafkasim.scenarios.judging.harm.fencing import FenceReason
 from kafkasim.scenarios.judging.harm.lag import LagReason
 from kafkasim.scenarios.judging.harm.offsets import OffsetOrder
-from kafkasim.scenarios.judging.harm.serving import StaleService
+from kafkasim.scenarios.judging.harm.service.control_requests import ControlRequests
+from kafkasim.scenarios.judging.harm.service.serving import StaleService
 from kafkasim.scenarios.judging.harm.shutdown import ShutdownEnds
 from kafkasim.scenarios.judging.harm.truth.disturbances import Disturbances
 from kafkasim.scenarios.judging.harm.truth.logs import Logs
@@ -35,5 +36,6 @@ class Harm:
         FenceReason(cluster, nodes)
         ShutdownEnds(cluster, nodes, disturbances, limits)
         StaleService(cluster, disturbances)
+        ControlRequests(cluster, disturbances)
         OffsetOrder(cluster)
         VerifiedInOrder(cluster, limits.producer_us)

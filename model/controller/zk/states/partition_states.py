@@ -150,7 +150,8 @@ class PartitionStateMachine:
                 replicas = context.assignments[tp].replicas
             if strategy in (Strategy.OFFLINE, Strategy.UNCLEAN):
                 replicas = tuple([each for each in replicas if context.online(each, tp)])
-            self.batch.add_leader_and_isr(replicas, tp)
+            told = self.store.rules.told_of_leader(replicas, found[tp].state.leader)
+            self.batch.add_leader_and_isr(told, tp)
         return list(written), retry
 
     def _unclean_enabled(

@@ -2,14 +2,22 @@
 
 A broker in KRaft mode tells in each heartbeat the last metadata record that it has published to
 its parts (BrokerLifecycleManager). After a heartbeat that covers the change it has stepped down: it
-appends nothing in the old leader epoch, answers no OffsetFetch and takes no commit as coordinator
-of the old epoch, and appends nothing that it fetched for a partition that it lost. And the change
-reaches it in time: the metadata fetch waits 500 ms at most, and a second covers the way and the
-publishing. A heartbeat that comes later and does not cover the change shows a broker that is alive,
-reachable and behind; what strikes it or a controller explains that for as long as it lasts and
-until connections have healed.
+appends nothing in the old leader epoch, answers no read in it, answers no OffsetFetch and takes no
+commit as coordinator of the old epoch, and neither appends what it fetched for a partition that it
+lost nor answers reads of it. And the change reaches it in time: the metadata fetch waits 500 ms at
+most, and a second covers the way and the publishing. A heartbeat that comes later and does not
+cover the change shows a broker that is alive, reachable and behind; what strikes it or a controller
+explains that for as long as it lasts and until connections have healed, and that time once more.
+In ZooKeeper mode :mod:`.control_requests` judges whether the change arrives.
 
-In either mode a broker that has recorded that it follows serves the old leader epoch no more.
+In either mode a broker that has recorded that it follows serves the old leader epoch no more, and
+one that has deleted a replica serves it no more until metadata names it again.
+
+A replica that knows its leader epoch still answers some reads only as that epoch's leader
+(Partition.getLocalLog, requireLeader): fetches of followers, ListOffsets, OffsetForLeaderEpoch. A
+Fetch of a consumer that names its rack may be answered by a follower (KIP-392). ReadServed tells
+the first read of each kind after the broker has applied the loss of a role. So a replica that goes
+on serving is told once, whatever its heartbeats say by then, and an honest one almost never.
 """
 
 from __future__ import annotations
@@ -20,7 +28,7 @@ from kafkasim.model import facts
 from kafkasim.scenarios.judging.harm.truth.disturbances import Disturbances
 from kafkasim.scenarios.judging.invariants.traced import TracedCluster
 from kafkasim.scenarios.judging.source import PartitionKey
-from kafkasim.scenarios.language.nodes import node_of
+from kafkasim.scenarios.language.nodes import broker_of, node_of
 
 SPREAD_US = 1_500_000
 
@@ -42,10 +50,13 @@ class StaleService:
         self.cluster = cluster
         self._disturbances = disturbances
         self._state: dict[PartitionKey, facts.PartitionChanged] = {}
+        self._named: dict[PartitionKey, tuple[int, tuple[int, ...]]] = {}
+        """Since which metadata offset, or zxid, a partition has which replicas"""
         self._spreading: dict[str, list[_Loss]] = {}  # node -> what it may not have heard of yet
         self._deposed: dict[tuple[PartitionKey, str], int] = {}  # to the epoch that it knows
         self._left: dict[tuple[PartitionKey, str], int] = {}  # who is no replica since which offset
         self._removed: dict[tuple[PartitionKey, str], None] = {}  # replicas that know it
+        self._leaders: dict[tuple[PartitionKey, int], int] = {}  # of each leader epoch
         trace = cluster.trace
         trace.subscribe(facts.PartitionChanged, self._on_changed)
         trace.subscribe(facts.BrokerHeartbeat, self._on_heartbeat)
@@ -54,18 +65,23 @@ class StaleService:
         trace.subscribe(facts.HostStarted, self._on_started)
         trace.subscribe(facts.Appended, self._on_appended)
         trace.subscribe(facts.Replicated, self._on_replicated)
+        trace.subscribe(facts.LogDeleted, self._on_deleted)
+        trace.subscribe(facts.ReadServed, self._on_read)
         trace.subscribe(facts.OffsetFetched, self._on_coordinated)
         trace.subscribe(facts.OffsetCommitted, self._on_coordinated)
 
     def _on_changed(self, _seq: int, t: int, _node: str, fact: facts.PartitionChanged) -> None:
         key = (fact.topic_id, fact.partition)
+        if fact.offset > self._named.get(key, (-1, ()))[0]:
+            self._named[key] = (fact.offset, fact.replicas)
+            for broker in fact.replicas:
+                self._left.pop((key, node_of(broker)), None)
+                self._removed.pop((key, node_of(broker)), None)
         before = self._state.get(key)
         if before is not None and fact.partition_epoch <= before.partition_epoch:
             return
         self._state[key] = fact
-        for broker in fact.replicas:
-            self._left.pop((key, node_of(broker)), None)
-            self._removed.pop((key, node_of(broker)), None)
+        self._leaders[key, fact.leader_epoch] = fact.leader
         if before is None:
             return
         gone = [each for each in before.replicas if each not in fact.replicas]
@@ -90,7 +106,8 @@ class StaleService:
                 self._removed[loss.key, broker] = None
         for loss in [each for each in spreading if t - each.t_us > SPREAD_US]:
             hosts = [broker, *self._disturbances.controllers()]
-            if not self._disturbances.struck(hosts, loss.t_us, t, healing=True):
+            since = max(loss.t_us, t - SPREAD_US)
+            if not self._disturbances.struck(hosts, since, t, healing=True):
                 spreading.remove(loss)
                 self._violated(
                     seq, t, loss.key,
@@ -112,6 +129,12 @@ class StaleService:
             for place in [each for each in known if each[1] == node]:
                 del known[place]
 
+    def _on_deleted(self, _seq: int, _t: int, node: str, fact: facts.LogDeleted) -> None:
+        key = (fact.topic_id, fact.partition)
+        _, replicas = self._named.get(key, (-1, ()))
+        if replicas and broker_of(node) not in (-1, *replicas):
+            self._removed[key, node] = None
+
     def _on_appended(self, seq: int, t: int, node: str, fact: facts.Appended) -> None:
         key = (fact.topic_id, fact.partition)
         known = self._deposed.get((key, node))
@@ -129,6 +152,23 @@ class StaleService:
                 f"{node} goes on to fetch offset {fact.base_offset}, though it knows that it is no"
                 f" replica any more",
             )  # fmt: skip
+
+    def _on_read(self, seq: int, t: int, node: str, fact: facts.ReadServed) -> None:
+        key = (fact.topic_id, fact.partition)
+        known = self._deposed.get((key, node))
+        leader = self._leaders.get((key, fact.leader_epoch))
+        newest = self._state.get(key)
+        if fact.leading and newest is not None and fact.leader_epoch < newest.leader_epoch:
+            why = f"as leader of epoch {fact.leader_epoch}, though it has applied its loss"
+        elif known is not None and fact.leader_epoch < known:
+            why = f"in leader epoch {fact.leader_epoch}, though it knows of epoch {known}"
+        elif (key, node) in self._removed:
+            why = "though it knows that it is no replica any more"
+        elif fact.only_leader and leader is not None and broker_of(node) not in (-1, leader):
+            why = f"that only the leader of epoch {fact.leader_epoch} may answer"
+        else:
+            return
+        self._violated(seq, t, key, f"{node} answers a {fact.request} {why}")
 
     def _on_coordinated(
         self, seq: int, t: int, node: str, fact: facts.OffsetFetched | facts.OffsetCommitted

@@ -1,0 +1,206 @@
+"""STALESERVE in ZooKeeper mode: who lost a role gets the controller's request that says so.
+
+A broker in ZooKeeper mode knows its roles by the controller's LeaderAndIsr and StopReplica alone.
+The controller queues them in the step that writes the partition's state, and a thread for each
+broker sends them one at a time. A request without an answer is sent again 100 ms later, until it is
+answered or the broker is removed (ControllerChannelManager, RequestSendThread.doWork), so it is
+never given up. A leader that was deposed thus becomes follower, and a replica that was removed
+deletes its log, within 100 ms for one connection that had ended and a second for the way, what is
+queued before it and the lock of role changes.
+
+The bound counts anew when a controller is elected, which tells all replicas that are online their
+roles (ReplicaStateMachine.startup), and when the broker has registered, because the controller then
+tells it all of its roles (KafkaController.onBrokerStartup). It is extended by what strikes the
+broker, the controller, the new leader or the ensemble, and by what their connections need
+afterwards: a request on a dead connection is given up after controller.socket.timeout.ms, 30 s.
+
+These requests may legally never come, so nobody is judged for them:
+
+- nothing is sent to a broker without a session (KafkaController.onBrokerFailure);
+- a StopReplica is lost with the controller or the registration that it was meant for; the replica
+  is a stray then, which the next controller does not know;
+- a leader stays leader while the metadata names none, or one that it does not know to be alive
+  (ReplicaManager.makeFollowers);
+- a replica in a failed log directory takes no role, and a topic that is being deleted has none.
+"""
+
+from __future__ import annotations
+
+from kafkasim.model import facts
+from kafkasim.scenarios.judging.harm.truth.disturbances import Disturbances
+from kafkasim.scenarios.judging.invariants.traced import TracedCluster
+from kafkasim.scenarios.judging.source import PartitionKey
+from kafkasim.scenarios.language.nodes import node_of
+
+SPREAD_US = 1_100_000
+
+Place = tuple[PartitionKey, str]
+"""A partition and the host of a replica of it."""
+
+
+class ControlRequests:
+    """Follows what brokers have to hear of, and when they act on it."""
+
+    def __init__(self, cluster: TracedCluster, disturbances: Disturbances) -> None:
+        self._cluster = cluster
+        self._disturbances = disturbances
+        self._ensemble: dict[str, None] = {}  # its servers; none in KRaft mode
+        self._controller = ""  # the host of the active one
+        self._gone: dict[str, None] = {}  # brokers without registration
+        self._leaders: dict[PartitionKey, tuple[int, int]] = {}  # leader and its epoch
+        self._epochs: dict[PartitionKey, int] = {}  # the newest partition epoch
+        self._replicas: dict[PartitionKey, int] = {}  # the zxid of the newest assignment
+        self._leading: dict[Place, int] = {}  # by their own account, under which epoch
+        self._hosted: dict[Place, None] = {}
+        self._deposed: dict[Place, int] = {}  # who has to hear of a new leader, and since when
+        self._removed: dict[Place, int] = {}  # who has to delete a replica, and since when
+        trace = cluster.trace
+        trace.subscribe(facts.ZooKeeperRole, self._on_ensemble)
+        trace.subscribe(facts.ZooKeeperSession, self._on_session)
+        trace.subscribe(facts.ControllerActive, self._on_controller)
+        trace.subscribe(facts.BrokerRegistration, self._on_registration)
+        trace.subscribe(facts.PartitionChanged, self._on_changed)
+        trace.subscribe(facts.TopicDeleted, self._on_topic_deleted)
+        trace.subscribe(facts.BecameLeader, self._on_leader)
+        trace.subscribe(facts.BecameFollower, self._on_follower)
+        trace.subscribe(facts.LogDeleted, self._on_lost)
+        trace.subscribe(facts.ReplicaFailed, self._on_lost)
+        trace.subscribe(facts.HostStarted, self._on_host)
+        trace.subscribe(facts.HostStopped, self._on_host)
+        trace.subscribe(facts.RequestStats, self._on_time)
+        trace.subscribe(facts.Phase, self._on_time)
+
+    # ---------------------------------------------------------------- controllers and sessions
+
+    def _on_ensemble(self, _seq: int, _t: int, node: str, _fact: facts.ZooKeeperRole) -> None:
+        self._ensemble[node] = None
+
+    def _on_controller(self, _seq: int, t: int, node: str, fact: facts.ControllerActive) -> None:
+        self._removed.clear()
+        if fact.active:
+            self._controller = node
+            self._deposed = dict.fromkeys(self._deposed, t)
+        elif node == self._controller:
+            self._controller = ""
+
+    def _on_session(self, _seq: int, _t: int, _n: str, fact: facts.ZooKeeperSession) -> None:
+        if fact.event in ("closed", "expired"):
+            self._leaves(fact.client)
+
+    def _on_registration(self, _s: int, t: int, _n: str, fact: facts.BrokerRegistration) -> None:
+        node = node_of(fact.broker)
+        if fact.fenced:
+            self._leaves(node)
+        elif fact.change == "registered":
+            self._gone.pop(node, None)
+            for key in [each[0] for each in self._leading if each[1] == node]:
+                self._judge_leader(key, node, t)
+
+    def _leaves(self, node: str) -> None:
+        self._gone[node] = None
+        for waiting in (self._deposed, self._removed):
+            for place in [each for each in waiting if each[1] == node]:
+                del waiting[place]
+
+    # --------------------------------------------------------------------------- what is written
+
+    def _on_changed(self, _seq: int, t: int, _node: str, fact: facts.PartitionChanged) -> None:
+        key = (fact.topic_id, fact.partition)
+        if not self._ensemble:
+            return
+        if fact.reason == "deletion":
+            self._forget(key)
+            return
+        if fact.offset > self._replicas.get(key, -1):
+            self._replicas[key] = fact.offset
+            named = [node_of(broker) for broker in fact.replicas]
+            for place in [each for each in self._hosted if each[0] == key]:
+                if place[1] in named:
+                    self._removed.pop(place, None)
+                elif place[1] not in self._gone:
+                    self._removed.setdefault(place, t)
+        if fact.partition_epoch > self._epochs.get(key, -1):
+            self._epochs[key] = fact.partition_epoch
+            self._leaders[key] = (fact.leader, fact.leader_epoch)
+            for place in [each for each in self._leading if each[0] == key]:
+                self._judge_leader(*place, t)
+
+    def _judge_leader(self, key: PartitionKey, node: str, t: int) -> None:
+        """Let the wait of a leader by its own account begin, if another one is written."""
+        leader, epoch = self._leaders.get(key, (-1, -1))
+        if leader < 0 or node_of(leader) == node or epoch <= self._leading[key, node]:
+            self._deposed.pop((key, node), None)
+        elif node not in self._gone:
+            self._deposed[key, node] = t
+
+    def _on_topic_deleted(self, _seq: int, _t: int, _n: str, fact: facts.TopicDeleted) -> None:
+        for key in [each for each in self._epochs if each[0] == fact.topic_id]:
+            self._forget(key)
+
+    def _forget(self, key: PartitionKey) -> None:
+        for known in (self._leading, self._hosted, self._deposed, self._removed):
+            self._drop(known, [each for each in known if each[0] == key])
+
+    # ---------------------------------------------------------------------------- what is heard
+
+    def _on_leader(self, _seq: int, t: int, node: str, fact: facts.BecameLeader) -> None:
+        key = (fact.topic_id, fact.partition)
+        self._hosted[key, node] = None
+        self._leading[key, node] = fact.leader_epoch
+        if self._ensemble:
+            self._judge_leader(key, node, t)
+
+    def _on_follower(self, _seq: int, _t: int, node: str, fact: facts.BecameFollower) -> None:
+        place = ((fact.topic_id, fact.partition), node)
+        self._hosted[place] = None
+        self._leading.pop(place, None)
+        self._deposed.pop(place, None)
+
+    def _on_lost(
+        self, _seq: int, _t: int, node: str, fact: facts.LogDeleted | facts.ReplicaFailed
+    ) -> None:
+        place = ((fact.topic_id, fact.partition), node)
+        for known in (self._leading, self._hosted, self._deposed, self._removed):
+            known.pop(place, None)
+
+    def _on_host(
+        self, _seq: int, _t: int, node: str, _fact: facts.HostStarted | facts.HostStopped
+    ) -> None:
+        if node == self._controller:
+            self._controller = ""
+        for known in (self._leading, self._hosted, self._deposed, self._removed):
+            self._drop(known, [each for each in known if each[1] == node])
+
+    @staticmethod
+    def _drop(known: dict[Place, int] | dict[Place, None], places: list[Place]) -> None:
+        for place in places:
+            del known[place]
+
+    # ---------------------------------------------------------------------------- what is overdue
+
+    def _on_time(
+        self, seq: int, t: int, _node: str, _fact: facts.RequestStats | facts.Phase
+    ) -> None:
+        if self._controller == "" or not (self._deposed or self._removed):
+            return
+        for waiting, what in (
+            (self._deposed, "LeaderAndIsr that names another leader"),
+            (self._removed, "StopReplica that deletes its replica"),
+        ):
+            for place, since in list(waiting.items()):
+                if t - since > SPREAD_US and not self._explained(place, since, t):
+                    del waiting[place]
+                    self._cluster.violated(
+                        "STALESERVE", seq, t, place[0],
+                        f"{place[1]} has not obeyed a {what},"
+                        f" {(t - since) / 1e6:.3f} s after the controller wrote the change",
+                    )  # fmt: skip
+
+    def _explained(self, place: Place, since: int, t: int) -> bool:
+        key, node = place
+        leader = self._leaders[key][0]
+        hosts = [node, self._controller, *self._ensemble]
+        if leader >= 0:
+            hosts.append(node_of(leader))
+        begin = max(since, t - SPREAD_US)
+        return self._disturbances.struck(hosts, begin, t, healing=True)
