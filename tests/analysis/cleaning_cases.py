@@ -98,6 +98,20 @@ def behind(*first: Row, commits: bool = True, cleaner: int = 2) -> list[Row]:
     ]  # fmt: skip
 
 
+def hidden(*first: Row, commits: bool = False, cleaner: int = 2, at: int = 0) -> list[Row]:
+    """A cleaner has a committed value as aborted; ``first`` is what broker-2 copies first.
+
+    Broker-1 removes the committed value for a later one, and its marker, and broker-2 copies the
+    rest. The cleaner removes what it has ``at`` an offset, and has seen no later key.
+    """
+    return [
+        topic(), *keyed(0, "a", producer=8), *marker(1, True, producer=8), *keyed(2, "a"),
+        *keyed(3, "b", producer=8), *marker(4, commits, producer=8), mark(5), *first,
+        cleaned(0, 1, end=5, began=5), cleaned(1, 2, end=5, began=1005), copied(2, 5),
+        cleaned(at, at + 1, end=5, mapped=2, began=1006, broker=cleaner),
+    ]  # fmt: skip
+
+
 MISSED_MARKERS: dict[str, tuple[Case, dict[str, int]]] = {
     "cleaned: for an aborted value whose marker the replica has missed": (
         behind(copied(0, 2)), {}),
@@ -109,8 +123,18 @@ MISSED_MARKERS: dict[str, tuple[Case, dict[str, int]]] = {
         behind(copied(0, 2), commits=False), {"LATEST": 1}),
     "cleaned: for an aborted value whose marker another replica has missed": (
         behind(copied(0, 2), cleaner=1), {"LATEST": 1}),
+    "cleaned: a committed value whose marker the replica has missed": (
+        hidden(copied(0, 1)), {}),
+    "cleaned: a committed value whose marker the replica has copied": (
+        hidden(copied(0, 2)), {"LATEST": 1}),
+    "cleaned: a committed value, and the marker that the replica has ends a later commit": (
+        hidden(copied(0, 1), commits=True), {"LATEST": 1}),
+    "cleaned: a committed value whose marker another replica has missed": (
+        hidden(copied(0, 1), cleaner=1), {"LATEST": 1}),
+    "cleaned: a value of no transaction where the marker of another one was missed": (
+        hidden(copied(0, 1), at=2), {"LATEST": 1}),
 }  # fmt: skip
-"""The marker of an aborted value was removed before a replica copied it."""
+"""The marker of a value was removed before a replica copied it."""
 
 LATEST_CASES: dict[str, tuple[Case, dict[str, int]]] = {
     **MISSED_MARKERS,

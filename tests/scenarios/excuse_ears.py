@@ -172,7 +172,7 @@ EARS: dict[str, tuple[tuple[str, Sign], ...]] = {
         ("transactions.holes:Holes.was_removed_at", _answered),
     ),
     "a missed abort marker": (
-        ("invariants.cleaned.latest:Cleanings._missed_abort", _answered),
+        ("invariants.cleaned.latest:Cleanings._takes_otherwise", _answered),
     ),
     "a transaction whose marker the leader has missed": (
         ("copies.missed_markers:MissedEnds.excuse_open", _answered),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from kafkasim.analysis.checks.base import offending
-from kafkasim.analysis.checks.cleaned.views import COUNTED
 
 RECORDS = """
     -- The records of compacted topics that were neither truncated nor aborted, each with the next
@@ -53,7 +52,8 @@ _DELETED = """
 LATEST = offending(
     # A cleaner removes a record for a later one of its key that is committed and whose key it has
     # seen, or for an aborted one whose marker this replica has missed; a tombstone or a marker if a
-    # cleaning that began delete.retention.ms before has met it; and what was aborted or deleted.
+    # cleaning that began delete.retention.ms before has met it; and what was aborted or deleted, or
+    # what this replica, which has missed the marker of its commit, has as aborted.
     f"""
     SELECT found.run, found.topic_id, found.partition, seq, found.node, offset, found.key FROM (
         SELECT *, array_min(transform(
@@ -67,11 +67,14 @@ LATEST = offending(
         LEFT JOIN (SELECT run, topic_id, partition, offset, marker FROM holes)
             USING (run, topic_id, partition, offset)
         LEFT SEMI JOIN KeysAppended USING (run, topic_id, partition)) AS found
-    LEFT ANTI JOIN ({COUNTED}) AS counted
-        ON counted.run = found.run AND counted.topic_id = found.topic_id
-           AND counted.partition = found.partition AND counted.node = found.node
-           AND counted.key = found.key AND offset < counted.later AND since < seq
-           AND counted.later < least(mapped_offset, coalesce(exposed, 0))
+    LEFT ANTI JOIN taken_otherwise AS taken
+        ON taken.run = found.run AND taken.topic_id = found.topic_id
+           AND taken.partition = found.partition AND taken.node = found.node
+           AND taken.key = found.key AND since < seq
+           AND IF(committed,
+                  found.offset < taken.offset
+                  AND taken.offset < least(mapped_offset, coalesce(exposed, 0)),
+                  found.offset = taken.offset)
     WHERE (key IS NOT NULL
            AND NOT coalesce(found.later < least(mapped_offset, coalesce(exposed, 0)), false)
            OR key IS NULL AND coalesce(marker, false))

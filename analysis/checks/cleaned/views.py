@@ -67,15 +67,17 @@ MISSED = """
     WHERE removed_at < seq
     GROUP BY run, topic_id, partition, node, offset"""
 
-COUNTED = f"""
-    -- The aborted records that count as committed in a replica which has missed their marker: the
-    -- next marker of their producer that it has is that of a commit.
+TAKEN_OTHERWISE = f"""
+    -- The aborted records that count as committed in a replica which has missed their marker, and
+    -- the committed ones that count as aborted there: the next marker of their producer that it has
+    -- says so.
     WITH missed AS ({MISSED})
-    SELECT run, topic_id, partition, node, key, offset AS later, min(first) AS since
+    SELECT run, topic_id, partition, node, key, offset, min(first) AS since,
+           min_by(committed, at) AS committed
     FROM (SELECT run, topic_id, partition, leader_epoch, base_offset + place AS offset, key
           FROM KeysAppended LATERAL VIEW posexplode(keys) AS place, key)
     LEFT ANTI JOIN outdated USING (run, topic_id, partition, offset, leader_epoch)
-    LEFT SEMI JOIN (SELECT run, topic_id, partition, offset FROM holes WHERE aborted)
+    LEFT JOIN (SELECT run, topic_id, partition, offset, aborted FROM holes WHERE aborted)
         USING (run, topic_id, partition, offset)
     JOIN (SELECT run, topic_id, partition, leader_epoch, producer_id,
                  explode(sequence(base_offset, next_offset - 1)) AS offset
@@ -93,18 +95,19 @@ COUNTED = f"""
           LEFT ANTI JOIN missed USING (run, topic_id, partition, node, offset))
         USING (run, topic_id, partition, node, producer_id)
     WHERE at > offset
-    GROUP BY run, topic_id, partition, node, key, offset
-    HAVING min_by(committed, at)"""
+    GROUP BY run, topic_id, partition, node, key, offset, aborted
+    HAVING min_by(committed, at) = coalesce(aborted, false)"""
 
-MISSED_MARKERS = f"""
+MISSED_MARKERS = """
     -- The aborted records that any replica has had as committed, and since which row.
-    SELECT run, topic_id, partition, later AS offset, min(since) AS missed
-    FROM ({COUNTED}) GROUP BY run, topic_id, partition, later"""
+    SELECT run, topic_id, partition, offset, min(since) AS missed
+    FROM taken_otherwise WHERE committed GROUP BY run, topic_id, partition, offset"""
 
 VIEWS = {
     "cleaned_offsets": CLEANED_OFFSETS,
     "cleaned_records": CLEANED_RECORDS,
     "cleaned_batches": CLEANED_BATCHES,
+    "taken_otherwise": TAKEN_OTHERWISE,
     "missed_markers": MISSED_MARKERS,
 }
 
@@ -114,6 +117,9 @@ NOTHING = {
     "cleaned_offsets": f"SELECT {_NOBODY}, 0L AS offset, 0L AS removed_at WHERE false",
     "cleaned_records": f"SELECT {_NOBODY}, 0L AS record_id WHERE false",
     "cleaned_batches": f"SELECT {_NOBODY}, 0L AS base_offset, true AS gone WHERE false",
+    "taken_otherwise": f"""
+        SELECT {_NOBODY}, '' AS node, '' AS key, 0L AS offset, 0L AS since, true AS committed
+        WHERE false""",
     "missed_markers": f"SELECT {_NOBODY}, 0L AS offset, 0L AS missed WHERE false",
 }
 """The same where nothing was cleaned."""

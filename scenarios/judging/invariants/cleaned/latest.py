@@ -5,17 +5,20 @@ A cleaner may remove the record at offset o if, and only if,
 - a committed record of the same key stands behind it (``transactions/holes.py``), at an offset for
   which the cleaner has seen the keys (``mapped_offset``). Committed: below a high watermark that a
   leader has had, and not of an aborted transaction; or
-- its own transaction was aborted; or
+- its own transaction was aborted, for this replica at least; or
 - DeleteRecords or retention has deleted it before. A replica may even have another record there,
   that of a deposed leader: it was given no epoch to truncate by (``TracedPartition.cut``); or
 - it is a tombstone, or a marker, and a cleaning that began delete.retention.ms before has met it:
   its delete horizon was set then at the latest, by this replica or by the one that it copied.
   That a tombstone goes then says HORIZON (``horizon.py``).
 
-An aborted record counts as committed, too, where a replica has missed its marker: another one's
-cleaner had removed that marker when this replica copied on. The next marker of the producer ends
-the transaction there (ProducerAppendInfo.appendEndTxnMarker), and if it commits, the replica's
-transaction index does not name the record (LogSegment.updateTxnIndex).
+A replica may have missed the marker of a record: another one's cleaner had removed that marker when
+this replica copied on. The next marker of the producer ends the transaction there
+(ProducerAppendInfo.appendEndTxnMarker). If it commits, the replica's transaction index does not
+name the record (LogSegment.updateTxnIndex), and an aborted record counts as committed. If it
+aborts, the index names it, and the replica's cleaner removes a committed record as an aborted one,
+also if the offset map does not reach its later one (LocalLog.collectAbortedTransactions looks for
+markers behind the segments that are cleaned, too).
 
 So the last committed value of a key stays for ever, and a deletion for at least
 delete.retention.ms. Internal topics do not tell their keys: there only what follows is done.
@@ -120,15 +123,14 @@ class Cleanings:
         place = (offset, holes.epoch(key, offset))
         record = known.records.get(place)
         if record is not None:
-            if holes.is_aborted(key, offset):
+            if holes.is_aborted(key, offset) or self._takes_otherwise(key, node, offset):
                 return
             end = min(fact.mapped_offset, state.exposed)
             behind = known.by_key[record[0]]
             for later, epoch in behind[bisect_right(behind, place) :]:
                 stands = offset < later < end and holes.epoch(key, later) == epoch
-                if stands and (
-                    not holes.is_aborted(key, later) or self._missed_abort(key, node, later)
-                ):
+                aborted = stands and holes.is_aborted(key, later)
+                if stands and (not aborted or self._takes_otherwise(key, node, later)):
                     return
         elif not holes.is_marker(key, offset):
             return  # of a time before the topic was compacted
@@ -148,11 +150,17 @@ class Cleanings:
             state.losses[0].reason if state.losses else "", offset,
         )  # fmt: skip
 
-    def _missed_abort(self, key: PartitionKey, node: str, offset: int) -> bool:
-        """Return whether an aborted record counts as committed for the cleaner of a node."""
+    def _takes_otherwise(self, key: PartitionKey, node: str, offset: int) -> bool:
+        """Return whether a node has an aborted record as committed, or a committed one as aborted.
+
+        It has missed the marker of that record, and has a later one of the producer.
+        """
         assert self._holes is not None
         missed = self._uncopied.by(node, key)
-        return offset not in missed and self._holes.decision(key, offset, missed) is True
+        if offset in missed:
+            return False
+        decided = self._holes.decision(key, offset, missed)
+        return decided is not None and decided == self._holes.is_aborted(key, offset)
 
     @staticmethod
     def fill(state: TracedPartition, replica: TracedLog, offset: int) -> None:
