@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
 from kafkasim.model.config import (
     BrokerConfig,
@@ -51,9 +51,10 @@ def limit_us(scenario: Scenario) -> int:
     replica.lag.time.max.ms, delivery.timeout.ms, metadata.max.age.ms and max.block.ms of producers,
     transaction.timeout.ms with the period in which coordinators look for old ones, consumers'
     session.timeout.ms and metadata.max.age.ms, the session, the attempts at a rebalance and
-    socket.timeout.ms of old ones, the session of a share group and the locks of all deliveries;
-    max.poll.interval.ms where a member or a coordinator gets stuck; and how long the largest
-    requests of producers with quotas are throttled.
+    socket.timeout.ms of old ones, the session of a share group and the locks of all deliveries, and
+    what its members wait for brokers whose connections are lost; max.poll.interval.ms where a
+    member or a coordinator gets stuck; and how long the largest requests of producers with quotas
+    are throttled.
     """
     broker = BrokerConfig.from_properties(scenario.cluster.config)
     silent = any(fault.kind in SILENT for fault in scenario.faults)
@@ -63,6 +64,8 @@ def limit_us(scenario: Scenario) -> int:
     for workload in scenario.workload:
         if workload.kind == "share-group":
             longest += _share_group_ms(workload, broker)
+            if silent:
+                longest.append(_silent_ms(workload, broker, scenario.cluster.brokers))
             continue
         if workload.kind != "consumer-group":
             writes = workload.config
@@ -81,7 +84,9 @@ def limit_us(scenario: Scenario) -> int:
     return 2 * max(longest) * 1000 + 30_000_000
 
 
-def reading_us(scenario: Scenario, unread: Mapping[str, int]) -> int:
+def reading_us(
+    scenario: Scenario, unread: Mapping[str, int], unanswered: Container[str] = ()
+) -> int:
     """Return how long groups may take to read what they have not read, in µs of simulated time.
 
     ``unread`` is the number of offsets by group. The slowest group counts, as if one member had all
@@ -94,16 +99,26 @@ def reading_us(scenario: Scenario, unread: Mapping[str, int]) -> int:
     consumer_byte_rate all groups wait for it together, as one user's clients do. A share group gets
     again what it releases, a processor what it aborts. What processors read they write, so with a
     producer_byte_rate they wait for that, too. A share group whose records may be held for longer
-    than their lock gets them as often as the limit of deliveries allows.
+    than their lock gets them as often as the limit of deliveries allows. ``unanswered`` are the
+    share groups of which a leader answers no acknowledgement (``moved_starts.py:MovedStarts``).
     """
     broker = BrokerConfig.from_properties(scenario.cluster.config)
     tables = [each for each in scenario.workload if each.kind != "producer"]
     size = max([_largest(each) for each in scenario.workload], default=0)
     batch_bytes = BATCH_OVERHEAD + RECORD_OVERHEAD + size
-    batch = _batch_records(scenario)
-    again = {each.group: _reads(each, unread.get(each.group, 0), batch, broker) for each in tables}
+    answers = scenario.cluster.brokers, _batch_records(scenario)
+    again = {
+        each.group: _reads(each, unread.get(each.group, 0), answers, broker, unanswered)
+        for each in tables
+    }
     held = _segment_bytes(scenario, broker) // batch_bytes
     times = [_reads_us(each, again[each.group], batch_bytes, held, broker) for each in tables]
+    times += [
+        again_us
+        + _unanswered_us(each, unread[each.group], _polled(each, batch_bytes, held), broker)
+        for each, again_us in zip(tables, times, strict=True)
+        if each.kind == "share-group" and each.group in unread and each.group in unanswered
+    ]
     reads_us = max(times, default=0) + _throttled_reads_us(scenario, again, batch_bytes)
     return reads_us + _throttled_writes_us(scenario, unread, batch_bytes)
 
@@ -127,20 +142,37 @@ def _reads_us(
 ) -> int:
     """Return how long one member may take to read ``unread`` records, a batch each.
 
-    A segment that is rolled by its size has at least ``held`` of them. The next poll of a share
-    consumer waits until what it has acknowledged is written. The share coordinator gathers writes
-    for share.coordinator.append.linger.ms.
+    A segment that is rolled by its size has at least ``held`` of them.
     """
-    most, round_us = 1, ROUND_US
+    polls = -(-unread // _polled(table, batch_bytes, held))
+    return polls * _round_us(table, broker) + unread * table.processing.high
+
+
+def _polled(
+    table: ConsumerGroupTable | ProcessorTable | ShareGroupTable, batch_bytes: int, held: int
+) -> int:
+    """Return how many records a poll gets at least, if there are more."""
+    if table.kind == "consumer-group" and table.protocol != "coordinator":
+        return 1
+    config = ConsumerConfig.from_properties(table.config)
+    fetched = min(config.max_partition_fetch_bytes, config.fetch_max_bytes) // batch_bytes
+    return max(1, min(config.max_poll_records, fetched, held))
+
+
+def _round_us(
+    table: ConsumerGroupTable | ProcessorTable | ShareGroupTable, broker: BrokerConfig
+) -> int:
+    """Return how long a poll may take without the processing of its records.
+
+    The next fetch of a share consumer waits until what it has acknowledged is written. The share
+    coordinator gathers writes for share.coordinator.append.linger.ms.
+    """
+    round_us = ROUND_US
     if table.kind == "share-group":
         round_us += broker.share_coordinator_append_linger_ms * 1000
     if table.kind != "consumer-group" or table.protocol == "coordinator":
-        config = ConsumerConfig.from_properties(table.config)
-        fetched = min(config.max_partition_fetch_bytes, config.fetch_max_bytes) // batch_bytes
-        most = max(1, min(config.max_poll_records, fetched, held))
-        round_us += config.fetch_max_wait_ms * 1000
-    polls = -(-unread // most)
-    return polls * round_us + unread * table.processing.high
+        round_us += ConsumerConfig.from_properties(table.config).fetch_max_wait_ms * 1000
+    return round_us
 
 
 def _segment_bytes(scenario: Scenario, broker: BrokerConfig) -> int:
@@ -165,34 +197,58 @@ def _batch_records(scenario: Scenario) -> int:
 def _reads(
     table: ConsumerGroupTable | ProcessorTable | ShareGroupTable,
     unread: int,
-    batch: int,
+    answers: tuple[int, int],
     broker: BrokerConfig,
+    unanswered: Container[str],
 ) -> int:
     """Return how many records a group is given until it has read ``unread`` of them.
 
-    The largest batch has ``batch`` records.
+    ``answers`` are the brokers that may answer a fetch, and the records of the largest batch.
     """
-    if table.kind == "share-group":
-        return unread * _deliveries(table, unread, batch, broker)
-    return unread * (_attempts(table.abort_share) if table.kind == "processor" else 1)
+    if table.kind != "share-group":
+        return unread * (_attempts(table.abort_share) if table.kind == "processor" else 1)
+    if table.group in unanswered or _outlasts_locks(table, unread, answers, broker):
+        return unread * broker.group_share_delivery_count_limit
+    return unread * _deliveries(table, broker)
 
 
-def _deliveries(table: ShareGroupTable, unread: int, batch: int, broker: BrokerConfig) -> int:
-    """Return how often a record comes.
-
-    One that the application may release comes twice as often as in the mean, at most. A consumer is
-    given whole batches, so max.poll.records is passed by up to a batch (KIP-932), and acknowledges
-    them with its next poll. If their locks end before that, each record comes until its deliveries
-    are used up.
-    """
+def _deliveries(table: ShareGroupTable, broker: BrokerConfig) -> int:
+    """Return how often a record comes that the application may release: twice the mean at most."""
     most, kept = broker.group_share_delivery_count_limit, 1 - table.release_share
-    config = ShareConsumerConfig.from_properties({"group.id": table.group, **table.config})
-    held = min(unread, config.max_poll_records - 1 + batch)
-    if held * table.processing.high > _lock_ms(table, broker) * 1000:
-        return most
     if not table.release_share:
         return 1
     return min(most, math.ceil(2 / kept)) if kept > 0 else most
+
+
+def _outlasts_locks(
+    table: ShareGroupTable, unread: int, answers: tuple[int, int], broker: BrokerConfig
+) -> bool:
+    """Return whether locks may end before their records are acknowledged.
+
+    Then each record comes until its deliveries are used up. A consumer fetches from all leaders at
+    once (ShareConsumeRequestManager.poll), and each gives it whole batches, so max.poll.records is
+    passed by up to a batch (KIP-932). It processes all of that before it fetches again. The last
+    records are acknowledged with the poll behind them, whose request takes a round.
+    """
+    brokers, batch = answers
+    config = ShareConsumerConfig.from_properties({"group.id": table.group, **table.config})
+    held = min(unread, brokers * (config.max_poll_records - 1 + batch))
+    held_us = held * table.processing.high + _round_us(table, broker)
+    return held_us > _lock_ms(table, broker) * 1000
+
+
+def _unanswered_us(table: ShareGroupTable, unread: int, polled: int, broker: BrokerConfig) -> int:
+    """Return how long a member may wait for answers that its leaders never give.
+
+    The leader has written the acknowledgements, of ``polled`` records at least. The member gives
+    the request up after request.timeout.ms and has no session then, so it fails what else it has to
+    acknowledge there (ShareConsumeRequestManager.handleShareAcknowledgeFailure,
+    ShareSessionHandler.handleError, isNewSession). Those records come again when their locks have
+    ended. Meanwhile it fetches from no leader (checkAndRemoveCompletedAcknowledgements).
+    """
+    config = ShareConsumerConfig.from_properties({"group.id": table.group, **table.config})
+    waits = -(-unread * _deliveries(table, broker) // polled)
+    return waits * (config.request_timeout_ms + _lock_ms(table, broker)) * 1000
 
 
 def _attempts(abort_share: float) -> int:
@@ -267,6 +323,17 @@ def _share_group_ms(table: ShareGroupTable, broker: BrokerConfig) -> list[int]:
         session_ms = broker.group_share_session_timeout_ms
     rounds = broker.group_share_delivery_count_limit
     return [session_ms, rounds * _lock_ms(table, broker), config.metadata_max_age_ms]
+
+
+def _silent_ms(table: ShareGroupTable, broker: BrokerConfig, brokers: int) -> int:
+    """Return how long a member may wait for brokers whose connections are lost without a word.
+
+    It gives a request up after request.timeout.ms. While an acknowledgement to one broker is
+    unanswered, it fetches from no other one (ShareConsumeRequestManager.poll), so it may find the
+    lost connections one after the other. What it held then comes again when its locks have ended.
+    """
+    config = ShareConsumerConfig.from_properties({"group.id": table.group, **table.config})
+    return brokers * config.request_timeout_ms + _lock_ms(table, broker)
 
 
 def _lock_ms(table: ShareGroupTable, broker: BrokerConfig) -> int:

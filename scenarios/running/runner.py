@@ -204,7 +204,9 @@ class ScenarioRun:
             return
         # The producers are done by now; only processors may have transactions open.
         behind = unread(self._still_missing(), self.under_way.in_a_poll)
-        if within is not None or not self._converges(reading_us(self.scenario, behind)):
+        unanswered = [each for each in behind if self.stalls.moved_starts.leave_unanswered(each)]
+        reading = reading_us(self.scenario, behind, unanswered)
+        if within is not None or not self._converges(reading):
             self.missing = self._still_missing()
 
     def _converges(self, limit: int) -> bool:

@@ -116,6 +116,23 @@ def test_a_start_without_a_state_excuses_nothing_else(rows: list[Row]) -> None:
     assert _excuse(*rows) == ""
 
 
+@pytest.mark.parametrize(("rows", "unanswered"), [
+    ([*GONE_ON], ["workers"]),
+    ([*GONE_ON, _moved(10, 11, "ARCHIVED")], ["workers"]),
+    ([*GONE_ON[:3]], []),
+    ([*GONE_ON, _start(10)], []),  # the log start has moved it to another place
+    ([*GONE_ON, LOADED], []),  # a leader begins anew
+    ([*GONE_ON[:3], _failed(node="broker-2")], []),
+])  # fmt: skip
+def test_a_start_without_a_state_leaves_acknowledgements_unanswered(
+    rows: list[Row], unanswered: list[str]
+) -> None:
+    trace = FakeTrace()
+    starts = MovedStarts(trace)
+    trace.record([TOPIC, *rows])
+    assert [each for each in ("others", "workers") if starts.leave_unanswered(each)] == unanswered
+
+
 def test_only_share_groups_stop_so() -> None:
     line = "group workers is at 8 of 12 in orders-0"
     assert _excuse(*PASSED, _final(BELOW, BEHIND), LOG, line=line) == ""

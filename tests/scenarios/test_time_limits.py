@@ -126,36 +126,67 @@ def test_a_share_group_waits_for_its_coordinator_and_gets_again_what_it_releases
     assert reading_us(parse(data, "a test"), {"workers": 12}) == 12 * deliveries * poll_us
 
 
-@pytest.mark.parametrize(
-    ("unread", "batch_size", "lock_ms", "deliveries"),
-    [
-        pytest.param(24, 16_384, 2_399, 6, id="a batch takes longer than its lock"),
-        pytest.param(24, 16_384, 2_400, 1, id="a batch takes no longer"),
-        pytest.param(23, 16_384, 2_399, 1, id="there are fewer records"),
-        pytest.param(24, 2_300, 2_399, 1, id="batches are smaller"),
-        pytest.param(2_400, 2_400, 2_399, 6, id="there are more batches"),
-    ],
-)
-def test_a_share_group_that_outlasts_its_locks_gets_each_record_as_often_as_it_may(
-    unread: int, batch_size: int, lock_ms: int, deliveries: int
-) -> None:
-    """Seed 10020506: a consumer is given whole batches, whatever max.poll.records is."""
+def _workers(brokers: int, lock_ms: int, batch_size: int = 16_384) -> dict[str, Any]:
+    """A share group beside the slow one, which gets a batch of each broker at once."""
     data = _slow_group({}, {})
     group = {"kind": "share-group", "group": "workers", "count": 1, "processing": ["1ms", "100ms"]}
     group |= {
-        "config": {"max.poll.records": 1, "fetch.max.wait.ms": 0},
+        "config": {"max.poll.records": 1, "fetch.max.wait.ms": 0, "request.timeout.ms": 7_000},
         "group-config": {"share.record.lock.duration.ms": lock_ms},
     }
     data["workload"][0].setdefault("config", {})["batch.size"] = batch_size
     data["workload"].append(group)
     cluster = data.setdefault("cluster", {})
-    cluster |= {"kafka-version": "4.1", "features": {"share.version": 1}}
+    cluster |= {"kafka-version": "4.1", "features": {"share.version": 1}, "brokers": brokers}
     config = {"group.share.delivery.count.limit": 6, "share.coordinator.append.linger.ms": 5}
     config["group.share.min.record.lock.duration.ms"] = 1_000
     cluster.setdefault("config", {}).update(config)
-    poll_us = ROUND_US + 5_000 + 100_000
+    return data
+
+
+WORKERS_POLL_US = ROUND_US + 5_000 + 100_000
+
+
+@pytest.mark.parametrize(
+    ("unread", "brokers", "batch_size", "lock_ms", "deliveries"),
+    [
+        pytest.param(24, 1, 16_384, 2_504, 6, id="a batch and its request outlast its lock"),
+        pytest.param(24, 1, 16_384, 2_505, 1, id="a batch and its request take no longer"),
+        pytest.param(23, 1, 16_384, 2_504, 1, id="there are fewer records"),
+        pytest.param(24, 1, 2_300, 2_504, 1, id="batches are smaller"),
+        pytest.param(2_400, 1, 2_400, 2_504, 6, id="there are more batches"),
+        pytest.param(24, 2, 1_200, 2_504, 6, id="two brokers answer at once"),
+        pytest.param(24, 2, 1_100, 2_504, 1, id="two brokers answer with less"),
+    ],
+)
+def test_a_share_group_that_outlasts_its_locks_gets_each_record_as_often_as_it_may(
+    unread: int, brokers: int, batch_size: int, lock_ms: int, deliveries: int
+) -> None:
+    """Seed 10020506: a consumer is given whole batches, whatever max.poll.records is."""
+    data = _workers(brokers, lock_ms, batch_size)
     given = unread * deliveries
-    assert reading_us(parse(data, "a test"), {"workers": unread}) == given * poll_us
+    assert reading_us(parse(data, "a test"), {"workers": unread}) == given * WORKERS_POLL_US
+
+
+def test_a_share_group_whose_leader_answers_nothing_waits_for_each_acknowledgement() -> None:
+    scenario = parse(_workers(3, 30_000), "a test")
+    unread = {"group": 12, "workers": 12}
+    answered_us = reading_us(scenario, unread)
+    waits_us = 12 * (7_000_000 + 30_000_000)
+    assert reading_us(scenario, unread, ["group"]) == answered_us
+    assert reading_us(scenario, unread, ["workers"]) == 12 * 6 * WORKERS_POLL_US + waits_us
+    assert reading_us(scenario, {"group": 12}, ["workers"]) <= answered_us
+
+
+def test_a_share_member_finds_lost_connections_one_after_the_other() -> None:
+    """It fetches from no broker while an acknowledgement to another one is unanswered."""
+    limits = []
+    for faults in ([], [{"kind": "half-open", "node": "consumer-2", "at": "1s"}]):
+        data = _workers(3, 15_000)
+        data["workload"][-1]["config"]["request.timeout.ms"] = 100_000
+        data["faults"] = faults
+        limits.append(limit_us(parse(data, "a test")))
+    assert limits[0] < limits[1] == 2 * (3 * 100_000 + 15_000) * 1000 + 30_000_000
 
 
 def test_a_fetch_that_waits_for_other_partitions_holds_up_each_poll() -> None:

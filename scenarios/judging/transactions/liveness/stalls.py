@@ -83,6 +83,7 @@ class Stalls:
         missed = MissedEnds(trace, holes, invariants.uncopied)
         unlisted = UnlistedLeader(trace, hosts, registrations)
         unwritten = UnwrittenMarkers(trace, (registrations, voters, unlisted))
+        self.moved_starts = MovedStarts(trace)
         self._judges: tuple[Waits, ...] = (
             Standstill(trace, losses, progress.positions, missed, unwritten),
             Leaderless(trace, ids, members, unclean, (registrations, unlisted)),
@@ -99,7 +100,7 @@ class Stalls:
             ReadGaps(trace, losses),
             RemovedGaps(trace, limits.share_locks),
             StaleRecords(trace),
-            MovedStarts(trace),
+            self.moved_starts,
             ForgottenSequences(trace, limits.producer_us, progress.positions),
             voters,
             unlisted,

@@ -8,7 +8,8 @@ nothing is left to be acquired. So it stays until a record comes that is new. Ka
 
 If no record is at the new start offset, and the batch below has a state for each of its offsets,
 members may go on behind it, and the start offset stays all the same: canMoveStartOffset finds no
-state there and throws, after each write. Kafka 4.1.0 to 4.2.1.
+state there and throws, after each write. Kafka 4.1.0 to 4.2.1. The write stands, but the member's
+acknowledgement is never answered: it waits for request.timeout.ms each time.
 """
 
 from __future__ import annotations
@@ -50,6 +51,11 @@ class MovedStarts:
                 facts.ShareStartFailed: self._on_failed,
             },
         )
+
+    def leave_unanswered(self, group: str) -> bool:
+        """Return whether a leader answers no acknowledgement of a share group."""
+        last = self._leaders.last
+        return any(leader.failed for (name, _, _), leader in last.items() if name == group)
 
     def excuse(self, line: str) -> str:
         """Return why Kafka would miss for ever what a line of a stalled run tells of, or ""."""
