@@ -157,6 +157,11 @@ class StorageRules:
         background (KAFKA-16541, B77)."""
         return True
 
+    def waits_for_truncated_epochs(self) -> bool:
+        """Return whether the thread that truncates the epoch cache waits for its flush (before
+        KAFKA-15046)."""
+        return False
+
     # ---------------------------------------------------------------------------- log and offsets
 
     def marks_clean(self, loaded: bool) -> bool:

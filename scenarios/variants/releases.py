@@ -324,6 +324,10 @@ class Storage28(StorageRules):
         """Return False: directories are flushed since 3.0 (KAFKA-3968)."""
         return False
 
+    def waits_for_truncated_epochs(self) -> bool:
+        """Return True: LeaderEpochFileCache.flush writes and syncs under the cache's lock."""
+        return True
+
 
 RULES: dict[str, dict[str, type]] = {
     "2.8-zk": {

@@ -20,6 +20,7 @@ from kafkasim.model.storage.files import FLUSH_POOL, Corrupt, MemoryFiles
 from kafkasim.model.storage.log.epochs import LeaderEpochCache
 from kafkasim.model.storage.log.unified_log import raise_disk_error
 from kafkasim.model.storage.rules import StorageRules
+from kafkasim.scenarios.variants.releases import Storage28
 from tests.model.storage_support import TP, make_log
 
 
@@ -95,6 +96,18 @@ def test_assign_is_synchronous_and_truncation_is_not() -> None:
     assert [type(effect) for effect in out] == [Barrier, Flush]
     assert out[1].pool == FLUSH_POOL
     out[1].handler(None, 0)
+
+
+def test_2_8_waits_for_a_truncated_cache() -> None:
+    """Before KAFKA-15046, LeaderEpochFileCache.flush also synced what a truncation had left."""
+    out: list[Any] = []
+    epochs = LeaderEpochCache(MemoryFiles(), out, "epochs", Storage28(), raise_disk_error)
+    epochs.assign(1, 0)
+    epochs.assign(2, 5)
+    epochs.truncate_from_end(5)
+    epochs.truncate_from_start(3)
+    epochs.clear()
+    assert out == [Barrier(("epochs",))] * 5
 
 
 def test_cache_survives_a_restart() -> None:

@@ -4,7 +4,8 @@ It maps each leader epoch to the offset at which it started; epochs and offsets 
 It answers where an epoch ended, and so tells a follower where its log diverged from the leader's.
 
 An entry is durable before its first batch is sent on, because a missing entry hides a divergence.
-A truncation is flushed in the background: a stale entry does no harm (KAFKA-16541).
+A truncation is flushed in the background: a stale entry does no harm (KAFKA-16541). Until 3.6 the
+thread that truncates waits for the flush (before KAFKA-15046).
 
 Left out: the cache of remote log segments (tiered storage).
 """
@@ -146,10 +147,12 @@ class LeaderEpochCache:
 
     def _truncated(self) -> None:
         self._set_latest()
-        if self._rules.syncs_truncated_epochs():
-            self._out.append(Flush((self._write(),), self._on_flushed, FLUSH_POOL))
-        else:
+        if not self._rules.syncs_truncated_epochs():
             self._file.write_in_place(*self._content())
+        elif self._rules.waits_for_truncated_epochs():
+            self._out.append(Barrier((self._write(),)))
+        else:
+            self._out.append(Flush((self._write(),), self._on_flushed, FLUSH_POOL))
 
     def _write(self) -> str:
         return self._file.write(*self._content())
