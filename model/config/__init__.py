@@ -17,10 +17,17 @@ from kafkasim.model.config.clients import (
     ShareConsumerConfig,
 )
 from kafkasim.model.config.legacy import LegacyConsumerConfig
-from kafkasim.model.config.servers import BrokerConfig, TopicConfig
+from kafkasim.model.config.servers import (
+    LEAST_SEGMENT_BYTES,
+    BrokerConfig,
+    TopicConfig,
+    check_log_segment_bytes,
+    check_segment_bytes,
+)
 from kafkasim.model.config.share_groups import ShareGroupSettings
 
 __all__ = [
+    "LEAST_SEGMENT_BYTES",
     "MAX_INT",
     "MAX_LONG",
     "BrokerConfig",
@@ -33,6 +40,8 @@ __all__ = [
     "ShareConsumerConfig",
     "ShareGroupSettings",
     "TopicConfig",
+    "check_log_segment_bytes",
+    "check_segment_bytes",
     "long",
     "setting",
 ]

@@ -1,12 +1,10 @@
 """The settings of topics, brokers and KRaft controllers.
 
-Left out: segment.bytes and log.segment.bytes of less than 1 MiB, and metadata.log.segment.bytes of
-less than 8 MiB, are accepted in every release, though 4.0 refuses the second and 4.1 all of them
-(KIP-1030). Its tests roll small segments by internal.segment.bytes, a setting of topics alone. Here
-short runs do so by the public name, also in the internal topics, for which Kafka has no such
-setting: with offsets.topic.segment.bytes below 1 MiB its brokers cannot create __consumer_offsets.
-A refusal would change the metadata records, and so the digest, of every scenario of 4.1 with small
-segments, and take them from those that are upgraded to it: LogConfig refuses them at a log's load.
+Since 4.1 a topic's segment.bytes is 1 MiB at least (KIP-1030), and Kafka's tests roll small
+segments by internal.segment.bytes; :func:`check_segment_bytes` knows both rules. Left out: the
+bound of metadata.log.segment.bytes, which may be less than 8 MiB here. Kafka has no setting for
+small segments of internal topics: with offsets.topic.segment.bytes below 1 MiB, brokers of 4.1
+cannot create __consumer_offsets. Here they create it with internal.segment.bytes instead.
 """
 
 from __future__ import annotations
@@ -39,6 +37,9 @@ IBP_VERSIONS = (
     "2.4", "2.5", "2.6", "2.7", "2.8", "3.0", "3.1", "3.2", "3.3", "3.4", "3.5", "3.6", "3.7",
     "3.8", "3.9",
 )  # fmt: skip
+LEAST_SEGMENT_BYTES = 1024 * 1024
+"""Of log.segment.bytes since 4.0, and of a topic's segment.bytes since 4.1 (KIP-1030)."""
+
 _THROTTLED = re.compile(r"([0-9]+:[0-9]+)?")
 
 
@@ -50,6 +51,7 @@ class TopicConfig(Config):
     min_insync_replicas: int = setting(1, 1)  # ISR size below which acks=all is refused
     unclean_leader_election_enable: bool = setting(False)  # may a replica outside ISR and ELR lead?
     segment_bytes: int = setting(1073741824, 14)  # size at which a segment is rolled
+    internal_segment_bytes: int = setting(0, 0)  # the same, for tests; 0: segment.bytes counts
     segment_ms: int = long(604800000, 1)  # age at which a segment is rolled
     retention_ms: int = long(604800000, -1)  # age of deleted segments; −1 unlimited
     retention_bytes: int = long(-1, -1)  # log size above which segments go; −1 unlimited
@@ -67,6 +69,11 @@ class TopicConfig(Config):
     delete_retention_ms: int = long(86400000, 0)  # of a tombstone, from its first cleaning on
     leader_replication_throttled_replicas: str = setting("")  # "*" or partition:broker,…
     follower_replication_throttled_replicas: str = setting("")  # the same, when fetched
+
+    @property
+    def segment_size(self) -> int:
+        """The size at which a segment is rolled (LogConfig.segmentSize)."""
+        return self.internal_segment_bytes or self.segment_bytes
 
     @property
     def compacted(self) -> bool:
@@ -101,6 +108,37 @@ class TopicConfig(Config):
             if pairs != ["*"] and not all(_THROTTLED.fullmatch(pair) for pair in pairs):
                 key = f"{end}.replication.throttled.replicas"
                 raise ConfigError(key, f"{text!r} is neither * nor partition:broker,…")
+
+
+def check_segment_bytes(properties: Mapping[str, Any], internal: bool) -> None:
+    """Check a topic's size of segments as a release of Kafka does.
+
+    ``internal``: the release has internal.segment.bytes, and bounds segment.bytes. A bound of
+    log.segment.bytes is another one (:func:`check_log_segment_bytes`).
+
+    Raises:
+        ConfigError: segment.bytes is too small, or internal.segment.bytes is unknown.
+    """
+    if not internal:
+        if "internal.segment.bytes" in properties:
+            raise ConfigError("internal.segment.bytes", "unknown key before Kafka 4.1")
+    elif "segment.bytes" in properties:
+        _check_least("segment.bytes", properties["segment.bytes"])
+
+
+def check_log_segment_bytes(properties: Mapping[str, Any]) -> None:
+    """Check the default of topics' segments as releases from 4.0 on do.
+
+    Raises:
+        ConfigError: log.segment.bytes is too small.
+    """
+    if "log.segment.bytes" in properties:
+        _check_least("log.segment.bytes", properties["log.segment.bytes"])
+
+
+def _check_least(key: str, given: Any) -> None:
+    if int(given) < LEAST_SEGMENT_BYTES:
+        raise ConfigError(key, f"{given} is below {LEAST_SEGMENT_BYTES}")
 
 
 @dataclass(frozen=True)

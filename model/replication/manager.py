@@ -62,7 +62,9 @@ class ReplicaManager:
     ) -> None:
         self._broker_id = process.broker_id
         self._image = image
-        self.settings = settings = DynamicBrokerConfig(config, image, process.broker_id)
+        self.settings = settings = DynamicBrokerConfig(
+            config, image, process.broker_id, storage_rules.has_internal_segment_bytes()
+        )
         self.hosted = hosted = HostedPartitions(process)
         self.locks = locks = RoleLocks(process.out, process.on_request)
         self.logs = logs = LogManager(process, settings, storage_rules, hosted.online)

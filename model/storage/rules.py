@@ -188,6 +188,17 @@ class StorageRules:
         """
         return True
 
+    # ---------------------------------------------------------------------------------- settings
+
+    def bounds_log_segment_bytes(self) -> bool:
+        """Return whether log.segment.bytes is 1 MiB at least (KIP-1030, Kafka 4.0)."""
+        return True
+
+    def has_internal_segment_bytes(self) -> bool:
+        """Return whether a topic's segment.bytes is 1 MiB at least, and internal.segment.bytes may
+        be smaller (KIP-1030, Kafka 4.1)."""
+        return False
+
     # ---------------------------------------------------------------------------------- cleaning
 
     def cleanable_bound(self, last_stable_offset: int, active_base_offset: int) -> int:

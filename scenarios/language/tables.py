@@ -90,6 +90,12 @@ class ClusterTable(Table):
         own = [node.kafka_version or self.kafka_version for node in self.nodes.values()]
         return min([self.kafka_version, *own], key=VERSIONS.index)
 
+    @property
+    def newest_version(self) -> Version:
+        """The newest release that a node starts with."""
+        own = [node.kafka_version or self.kafka_version for node in self.nodes.values()]
+        return max([self.kafka_version, *own], key=VERSIONS.index)
+
     @model_validator(mode="before")
     @classmethod
     def _version(cls, data: Any) -> Any:

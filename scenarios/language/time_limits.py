@@ -179,7 +179,8 @@ def _segment_bytes(scenario: Scenario, broker: BrokerConfig) -> int:
     """Return the size of the smallest segments that a topic has, now or by an operation."""
     configs = [each.config for each in scenario.topics]
     configs += [each.config for each in scenario.operations]
-    sizes = [int(str(each["segment.bytes"])) for each in configs if "segment.bytes" in each]
+    keys = ("segment.bytes", "internal.segment.bytes")
+    sizes = [int(str(each[key])) for each in configs for key in keys if key in each]
     return min([broker.log_segment_bytes, *sizes])
 
 

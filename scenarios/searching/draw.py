@@ -83,7 +83,11 @@ from kafkasim.scenarios.searching.draw_workload import (
 )
 from kafkasim.scenarios.searching.worlds.departures import leave_for_good
 from kafkasim.scenarios.searching.worlds.histories import histories
-from kafkasim.scenarios.searching.worlds.releases import features_change, newest_release
+from kafkasim.scenarios.searching.worlds.releases import (
+    features_change,
+    newest_release,
+    segments_that_all_take,
+)
 from kafkasim.scenarios.searching.worlds.sessions import lost_sessions
 from kafkasim.scenarios.searching.worlds.timers import any_timers, few_records
 from kafkasim.scenarios.searching.worlds.topic_settings import (
@@ -142,6 +146,7 @@ def draw(seed: int) -> dict[str, Any]:
     duplicates(random.Random(f"swarm/{seed}/duplicates"), data)
     share_groups(random.Random(f"swarm/{seed}/share-groups"), data)
     share_meetings(random.Random(f"swarm/{seed}/share-meetings"), data)
+    segments_that_all_take(data)
     return data
 
 

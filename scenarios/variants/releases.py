@@ -136,6 +136,10 @@ class Controller41(ControllerRules):
         """Support 4.1's metadata versions, whose newest has eligible leader replicas on."""
         return SUPPORTED["4.1"]
 
+    def has_internal_segment_bytes(self) -> bool:
+        """Return True: LogConfig.INTERNAL_SEGMENT_BYTES_CONFIG."""
+        return True
+
     def begins_sessions_of_fenced_brokers(self) -> bool:
         """Return False: a fenced broker has no session at a new active controller."""
         return False
@@ -317,7 +321,23 @@ class Replication28(Replication39):
         return super().out_of_sync(leader, now)
 
 
-class Storage28(StorageRules):
+class Storage39(StorageRules):
+    """The logs of 3.9."""
+
+    def bounds_log_segment_bytes(self) -> bool:
+        """Return False: 14 bytes are enough, as for segment.bytes (KIP-1030)."""
+        return False
+
+
+class Storage41(StorageRules):
+    """The logs of 4.1."""
+
+    def has_internal_segment_bytes(self) -> bool:
+        """Return True: LogConfig.INTERNAL_SEGMENT_BYTES_CONFIG."""
+        return True
+
+
+class Storage28(Storage39):
     """The logs of 2.8."""
 
     def flushes_renamed_directory(self) -> bool:
@@ -344,6 +364,7 @@ RULES: dict[str, dict[str, type]] = {
         "lifecycle": Lifecycle39,
         "raft": Raft39,
         "replication": Replication39,
+        "storage": Storage39,
         "transaction": Transaction39,
     },
     "4.1": {
@@ -352,6 +373,7 @@ RULES: dict[str, dict[str, type]] = {
         "group": Group41,
         "raft": Raft41,
         "lifecycle": Lifecycle41,
+        "storage": Storage41,
         "transaction": Transaction41,
     },
 }

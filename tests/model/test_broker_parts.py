@@ -114,7 +114,9 @@ def test_producer_ids_come_from_blocks_and_the_next_is_prefetched() -> None:
 
 def test_a_topic_is_created_by_one_request_at_a_time() -> None:
     link = Link()
-    topics = AutoTopicCreation(CONFIG, link, {"__consumer_offsets": group_metadata_topic(CONFIG)})
+    topics = AutoTopicCreation(
+        CONFIG, link, {"__consumer_offsets": group_metadata_topic(CONFIG, False)}
+    )
     topics.create("a", 0)
     topics.create("a", 0)
     topics.create("__consumer_offsets", 0)
@@ -152,7 +154,7 @@ class Publisher:
         self.published: list[tuple[bool, int]] = []
         self.deltas: list[Any] = []
 
-    def take_roles(self, delta: Any, now: int) -> None:
+    def take_roles(self, delta: Any, first: bool, now: int) -> None:
         self.deltas.append(delta)
 
     def publish(self, delta: Any, first: bool, now: int) -> None:

@@ -292,7 +292,7 @@ def test_a_broker_refuses_settings_before_it_forwards_them(wanted: Any, error: E
     """ConfigAdminManager.preprocess, in its order."""
     kind, name, *changes = wanted
     resource = AlterableConfig(kind, name, tuple(changes))
-    refused = preprocess((resource,), 2, MetadataImage(), BrokerConfig())
+    refused = preprocess((resource,), 2, MetadataImage(), BrokerConfig(), True)
     assert {place: problem[0] for place, problem in refused.items()} == (
         {} if error is Errors.NONE else {0: error}
     )
@@ -301,7 +301,7 @@ def test_a_broker_refuses_settings_before_it_forwards_them(wanted: Any, error: E
 def test_a_resource_that_stands_twice_is_refused_twice() -> None:
     same = AlterableConfig("topic", "t", (("retention.ms", "3"),))
     other = AlterableConfig("topic", "u", (("retention.ms", "3"),))
-    refused = preprocess((same, other, same), 2, MetadataImage(), BrokerConfig())
+    refused = preprocess((same, other, same), 2, MetadataImage(), BrokerConfig(), True)
     assert list(refused) == [0, 2]
 
 

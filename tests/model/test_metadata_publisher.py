@@ -23,6 +23,7 @@ class Ears:
 
 def publisher(node: Node, ears: Ears) -> BrokerMetadataPublisher:
     return BrokerMetadataPublisher(
+        node.out,
         1,
         node.image,
         node.replicas,
@@ -49,7 +50,7 @@ def test_roles_are_taken_under_the_settings_before_the_delta() -> None:
     node.image.configs["t"] = {"min.insync.replicas": "2"}
     delta.changed_partitions[TOPIC_ID, 0] = registration(1, 2, 1, isr=(1,))
     delta.former_partitions[TOPIC_ID, 0] = registration(1, 1, 0)
-    parts.take_roles(delta, trio.now)
+    parts.take_roles(delta, False, trio.now)
     trio.drain(1)
     parts.publish(delta, False, trio.now)
     log = node.partition.log

@@ -28,6 +28,7 @@ from kafkasim.scenarios.searching.draw_shape import SHAPES
 from kafkasim.scenarios.searching.draw_transactions import stalls
 from kafkasim.scenarios.searching.shapes.focus import Focus
 from kafkasim.scenarios.searching.worlds import topic_settings
+from kafkasim.scenarios.searching.worlds.releases import segments_that_all_take
 
 DRAWN = [
     (shape, mode)
@@ -43,11 +44,13 @@ def test_a_shape_is_valid_and_short_however_it_is_drawn(
 ) -> None:
     monkeypatch.setattr(drawing, "SHAPES", 0)
     monkeypatch.setattr(drawing, "CHAINS", 0)
+    monkeypatch.setattr(drawing, "segments_that_all_take", lambda _: None)
     for number in range(20):
         data = draw(2 * number + MODES.index(mode))
         focus = Focus(random.Random(number), data, mode)
         shape(focus)
         focus.install()
+        segments_that_all_take(data)
         scenario = parse(data, shape.__name__)
         assert scenario.duration <= 10_000_000
         assert scenario.faults or scenario.operations
@@ -86,9 +89,11 @@ def test_a_chain_of_one_kind_is_valid_however_it_is_drawn(
     else:
         monkeypatch.setattr(chain, table, {mode: (only,)})
     monkeypatch.setattr(chain, "MOST_KINDS", 1)
+    monkeypatch.setattr(drawing, "segments_that_all_take", lambda _: None)
     for number in range(6):
         data = draw(2 * number + MODES.index(mode))
         chain.play_chain(random.Random(number), data, mode)
+        segments_that_all_take(data)
         scenario = parse(data, "chain")
         assert 500_000 <= scenario.duration <= 60_000_000
         assert scenario.faults or scenario.operations or table == "EVENTS"
@@ -100,9 +105,11 @@ def test_changes_of_the_voters_leave_a_majority_that_keeps_its_disks(
     monkeypatch.setattr(chain, "EVENTS", {"kraft": (voter_changes,)})
     monkeypatch.setattr(chain, "MOST_KINDS", 1)
     kept = set()
+    monkeypatch.setattr(drawing, "segments_that_all_take", lambda _: None)
     for number in range(200):
         data = draw(2 * number)
         chain.play_chain(random.Random(number), data, "kraft")
+        segments_that_all_take(data)
         done = [(each["kind"], each.get("node", "")) for each in data["operations"]]
         removed = {node for kind, node in done if kind == "remove-voter"}
         replaced = {node for kind, node in done if kind == "replace-disk"}
@@ -124,9 +131,11 @@ def test_a_chain_that_stretches_a_phase_is_valid_however_it_is_drawn(
     monkeypatch.setattr(chain, "STRETCHED", 1)
     phase = server_phases.OF_MODE[mode][place]
     monkeypatch.setattr(server_phases, "OF_MODE", {mode: (phase,)})
+    monkeypatch.setattr(drawing, "segments_that_all_take", lambda _: None)
     for number in range(6):
         data = draw(2 * number + MODES.index(mode))
         chain.play_chain(random.Random(number), data, mode)
+        segments_that_all_take(data)
         parse(data, "stretched")
         whens = [each.get("when", {}) for each in (*data["faults"], *data["operations"])]
         assert sum(when.items() >= phase.fact.items() for when in whens) >= 1
@@ -327,7 +336,11 @@ def test_a_batch_fits_into_a_segment_where_segments_are_short(
     monkeypatch.setattr(topic_settings, "ONE_BATCH", 1)
     short = 0
     for data in [draw(seed) for seed in range(80)]:
-        sizes = [topic["config"].get("segment.bytes", 1 << 30) for topic in data["topics"]]
+        configs = [topic["config"] for topic in data["topics"]]
+        sizes = [
+            each.get("internal.segment.bytes", each.get("segment.bytes", 1 << 30))
+            for each in configs
+        ]
         if max(sizes) > 600 or data["expect"].keys() & {"never", "in-time"}:
             continue
         short += 1

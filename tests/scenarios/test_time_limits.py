@@ -78,6 +78,7 @@ def test_a_poll_gets_no_more_than_a_segment_holds(place: str) -> None:
         data["topics"][0].setdefault("config", {})["segment.bytes"] = 900
     elif place == "broker":
         data.setdefault("cluster", {}).setdefault("config", {})["log.segment.bytes"] = 900
+        data["cluster"]["kafka-version"] = "3.9"  # 4.0 does not start with it
     else:
         change = {"kind": "alter-config", "at": "1s", "topic": data["topics"][0]["name"]}
         data["operations"] = [change | {"config": {"segment.bytes": 900}}]

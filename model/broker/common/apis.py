@@ -341,7 +341,13 @@ class KafkaApis:
         """Refuse what this broker can judge, and have the rest judged
         (handleIncrementalAlterConfigsRequest)."""
         resources = item.message.resources
-        refused = preprocess(resources, self.incarnation.broker_id, self.image, self.config)
+        refused = preprocess(
+            resources,
+            self.incarnation.broker_id,
+            self.image,
+            self.config,
+            self.replicas.logs.rules.bounds_log_segment_bytes(),
+        )
         remaining = [each for place, each in enumerate(resources) if place not in refused]
 
         def reassemble(answer: Any, at: int) -> None:

@@ -205,7 +205,8 @@ class KafkaBroker:
         )
         timeout_ms = config.request_timeout_ms
         self.marker_sender = start_sender(process, timeout_ms, self.transactions.markers)
-        topics = (group_metadata_topic(config), transaction_state_topic(config))
+        internal = rules.storage.has_internal_segment_bytes()
+        topics = group_metadata_topic(config, internal), transaction_state_topic(config, internal)
         groups = CoordinatorTopic(
             GROUP, topics[0], self.coordinator, self.coordinator.runtime.lane_of
         )
@@ -213,7 +214,7 @@ class KafkaBroker:
         entries: tuple[CoordinatorTopic, ...] = (groups, transactions)
         if rules.group.has_share_groups():
             lane_of = self.share_coordinator.runtime.lane_of
-            topic = share_group_state_topic(config)
+            topic = share_group_state_topic(config, internal)
             entries += (CoordinatorTopic(SHARE, topic, self.share_coordinator, lane_of),)
         without_share = rules.group.find_share_coordinator()
         self.coordinators = CoordinatorTopics(process.out, entries, without_share)

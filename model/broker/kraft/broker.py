@@ -155,6 +155,7 @@ class Broker(BrokerProcess):
     def _publish_metadata(self) -> None:
         """Let the parts hear of new metadata. A controller beside this broker takes snapshots."""
         publisher = BrokerMetadataPublisher(
+            self.out,
             self.broker_id,
             self.loader.image,
             self.replicas,

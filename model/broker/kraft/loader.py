@@ -49,7 +49,7 @@ CreateSnapshot: TypeAlias = "Callable[[int, int, list[Any], int], None]"
 class Publisher(Protocol):
     """Brings the broker to the state of the image (MetadataPublisher)."""
 
-    def take_roles(self, delta: MetadataDelta, now: int) -> None:
+    def take_roles(self, delta: MetadataDelta, first: bool, now: int) -> None:
         """Let the partitions take their roles; their leader epochs may have to become durable."""
         ...
 
@@ -158,7 +158,7 @@ class MetadataLoader:
         delta, self._delta = self._delta, MetadataDelta(self.image)
         first, self.published = not self.published, True
         self._published_us = now
-        self._publisher.take_roles(delta, now)
+        self._publisher.take_roles(delta, first, now)
         self.out.append(Then(partial(self._go_on, delta, first)))
 
     def _go_on(self, delta: MetadataDelta, first: bool, now: int) -> None:

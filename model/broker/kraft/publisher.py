@@ -11,8 +11,9 @@ Left out: features other than those in the image.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from kafkasim.model.effects import Exit
 from kafkasim.model.records import TopicPartition
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ class BrokerMetadataPublisher:
 
     def __init__(
         self,
+        out: list[Any],
         broker_id: int,
         image: MetadataImage,
         replicas: ReplicaManager,
@@ -43,6 +45,7 @@ class BrokerMetadataPublisher:
         topics_deleted: Callable[[tuple[str, ...]], None],
         first_published: Callable[[int], None],
     ) -> None:
+        self.out = out
         self.broker_id = broker_id
         self.image = image
         self.replicas = replicas
@@ -52,9 +55,17 @@ class BrokerMetadataPublisher:
         self.topics_deleted = topics_deleted
         self.first_published = first_published
 
-    def take_roles(self, delta: MetadataDelta, now: int) -> None:
-        """Let the partitions take the roles that have changed since the last publication."""
-        self.replicas.apply_delta(delta, now)
+    def take_roles(self, delta: MetadataDelta, first: bool, now: int) -> None:
+        """Let the partitions take the roles that have changed since the last publication.
+
+        The ``first`` publication ends the process if a topic has settings that this release does
+        not take (initializeManagers).
+        """
+        problem = self.replicas.settings.problem() if first else ""
+        if problem:
+            self.out.append(Exit(f"Error starting LogManager: {problem}", False))
+        else:
+            self.replicas.apply_delta(delta, now)
 
     def publish(self, delta: MetadataDelta, first: bool, now: int) -> None:
         """Act on the rest of what changed; the ``first`` publication ends the start."""

@@ -11,7 +11,14 @@ from __future__ import annotations
 
 from collections import Counter
 
-from kafkasim.model.config import BrokerConfig, ConfigError, ShareGroupSettings, TopicConfig
+from kafkasim.model.config import (
+    BrokerConfig,
+    ConfigError,
+    ShareGroupSettings,
+    TopicConfig,
+    check_log_segment_bytes,
+    check_segment_bytes,
+)
 from kafkasim.model.controller.common.broker_keys import KAFKA_CONFIG_NAMES
 from kafkasim.model.controller.common.image import EVERY_BROKER, MetadataImage
 from kafkasim.model.controller.common.topics import name_problem
@@ -62,25 +69,31 @@ def preprocess(
     broker_id: int,
     image: MetadataImage,
     config: BrokerConfig,
+    bounds_log_segment_bytes: bool,
 ) -> dict[int, Problem]:
     """Return the resources that a broker refuses itself, by their place in the request.
 
     The broker forwards the others to the controller (ConfigAdminManager.preprocess). ``config`` is
-    the static configuration of the broker.
+    the static configuration of the broker. ``bounds_log_segment_bytes`` says that its release has a
+    bound for that setting.
     """
     times = Counter([(each.resource_type, each.resource_name) for each in resources])
     refused: dict[int, Problem] = {}
     for place, resource in enumerate(resources):
         problem = (Errors.INVALID_REQUEST, "Each resource must appear at most once.")
         if times[resource.resource_type, resource.resource_name] == 1:
-            problem = _preprocessed(resource, broker_id, image, config)
+            problem = _preprocessed(resource, broker_id, image, config, bounds_log_segment_bytes)
         if problem[0] is not Errors.NONE:
             refused[place] = problem
     return refused
 
 
 def _preprocessed(
-    resource: AlterableConfig, broker_id: int, image: MetadataImage, config: BrokerConfig
+    resource: AlterableConfig,
+    broker_id: int,
+    image: MetadataImage,
+    config: BrokerConfig,
+    bounds_log_segment_bytes: bool,
 ) -> Problem:
     keys, name = [key for key, _ in resource.configs], resource.resource_name
     if len(set(keys)) < len(keys):
@@ -98,20 +111,26 @@ def _preprocessed(
         if key not in DYNAMIC and (key in KAFKA_CONFIG_NAMES or key in static):
             return Errors.INVALID_REQUEST, f"Cannot update these configs dynamically: {key}"
     wanted = {**image.dynamic_config(broker_id_of(name)), **dict(resource.configs)}
+    kept = {key: text for key, text in wanted.items() if text is not None and key in static}
     try:
-        config.with_properties(
-            {key: text for key, text in wanted.items() if text is not None and key in static}
-        )
+        config.with_properties(kept)
+        if bounds_log_segment_bytes:
+            check_log_segment_bytes(kept)
     except ConfigError as error:
         return Errors.INVALID_REQUEST, str(error)
     return Errors.NONE, ""
 
 
-def config_problem(resource: AlterableConfig, image: MetadataImage) -> Problem:
-    """Return why the controller refuses a change of settings (ControllerConfigurationValidator)."""
+def config_problem(
+    resource: AlterableConfig, image: MetadataImage, internal_segment_bytes: bool
+) -> Problem:
+    """Return why the controller refuses a change of settings (ControllerConfigurationValidator).
+
+    ``internal_segment_bytes`` says that topics may have the setting of that name.
+    """
     name = resource.resource_name
     if resource.resource_type == TOPIC:
-        return _topic_problem(resource, image)
+        return _topic_problem(resource, image, internal_segment_bytes)
     if resource.resource_type == GROUP:
         return _group_problem(resource, image)
     if name and not _is_int(name):
@@ -121,7 +140,9 @@ def config_problem(resource: AlterableConfig, image: MetadataImage) -> Problem:
     return Errors.NONE, ""
 
 
-def _topic_problem(resource: AlterableConfig, image: MetadataImage) -> Problem:
+def _topic_problem(
+    resource: AlterableConfig, image: MetadataImage, internal_segment_bytes: bool
+) -> Problem:
     name = resource.resource_name
     if not name:
         return Errors.INVALID_REQUEST, "Default topic resources are not allowed."
@@ -129,8 +150,10 @@ def _topic_problem(resource: AlterableConfig, image: MetadataImage) -> Problem:
     if illegal is not None:
         return Errors.INVALID_TOPIC_EXCEPTION, illegal
     wanted = {**image.configs.get(name, {}), **dict(resource.configs)}
+    kept = {key: text for key, text in wanted.items() if text is not None}
     try:
-        TopicConfig.from_properties({key: text for key, text in wanted.items() if text is not None})
+        TopicConfig.from_properties(kept)
+        check_segment_bytes(kept, internal_segment_bytes)
     except ConfigError as error:
         return Errors.INVALID_CONFIG, str(error)
     if name not in image.topic_names:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from kafkasim.model.config import BrokerConfig, ConfigError, TopicConfig
+from kafkasim.model.config import BrokerConfig, ConfigError, TopicConfig, check_segment_bytes
 from kafkasim.model.controller.common.image import MetadataImage
 from kafkasim.model.controller.common.placement import (
     UsableBroker,
@@ -81,6 +81,7 @@ class TopicPlanner:
     """Plans against an image; changes nothing itself.
 
     ``usable_brokers()`` returns the brokers that new replicas may be placed on.
+    ``internal_segment_bytes`` says that topics may have the setting of that name.
     """
 
     def __init__(
@@ -89,11 +90,13 @@ class TopicPlanner:
         usable_brokers: Callable[[], list[UsableBroker]],
         config: BrokerConfig,
         rng: random.Random,
+        internal_segment_bytes: bool,
     ) -> None:
         self.image = image
         self.usable_brokers = usable_brokers
         self.config = config
         self.rng = rng
+        self._internal_segment_bytes = internal_segment_bytes
 
     def create_topics(
         self, request: CreateTopicsRequest
@@ -216,7 +219,7 @@ class TopicPlanner:
         if colliding is not None:
             message = f"Topic '{topic.topic}' collides with existing topic: {colliding}"
             return Refused(Errors.INVALID_TOPIC_EXCEPTION, message)
-        problem = config_problem(topic)
+        problem = config_problem(topic, self._internal_segment_bytes)
         if problem is not None:
             return Refused(Errors.INVALID_CONFIG, problem)
         replicas = self._assigned(topic) if topic.assignments else self._placed(topic)
@@ -364,10 +367,11 @@ def unified(name: str) -> str:
     return name.replace(".", "_")
 
 
-def config_problem(topic: CreatableTopic) -> str | None:
+def config_problem(topic: CreatableTopic, internal_segment_bytes: bool) -> str | None:
     """Return what is wrong with the settings of a topic to be created, or None."""
     try:
         TopicConfig.from_properties(dict(topic.configs))
+        check_segment_bytes(dict(topic.configs), internal_segment_bytes)
     except ConfigError as error:
         return str(error)
     return None

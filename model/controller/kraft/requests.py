@@ -107,7 +107,9 @@ class Managers:
             image, config, rules, self.cluster.default_directory
         )
         self.log_dirs = LogDirControlManager(image, self.replication)
-        self.topics = TopicControlManager(image, self.cluster, config, rng)
+        self.topics = TopicControlManager(
+            image, self.cluster, config, rng, rules.has_internal_segment_bytes()
+        )
         self.reassignments = ReassignmentControlManager(image, self.replication)
         self.configs = ConfigurationControlManager(image, config, rules)
         self.features = FeatureControlManager(image, rules.supported_features())

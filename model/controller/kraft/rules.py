@@ -25,6 +25,11 @@ class ControllerRules:
         """Return the levels that servers of this release support: (feature, lowest, highest)."""
         return SUPPORTED["4.0"]
 
+    def has_internal_segment_bytes(self) -> bool:
+        """Return whether a topic's segment.bytes is 1 MiB at least, and internal.segment.bytes may
+        be smaller (KIP-1030, Kafka 4.1)."""
+        return False
+
     # Elections (PartitionChangeBuilder).
 
     def is_valid_leader(

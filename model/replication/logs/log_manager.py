@@ -206,7 +206,7 @@ class LogManager:
             directory.log_path(tp),
             tp,
             topic_id,
-            self.settings.current.topic_config(overrides),
+            self.settings.topic_config(overrides),
             self.rules,
             clean=clean,
             recovery_point=directory.known_recovery_points.get(tp, 0) if existed else 0,

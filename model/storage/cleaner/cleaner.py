@@ -137,7 +137,7 @@ class Cleaning:
         for segment, end in zip(segments, ends, strict=True):
             if (
                 groups
-                and size + segment.size <= self.log.config.segment_bytes
+                and size + segment.size <= self.log.config.segment_size
                 and sum([each.index_bytes for each in [*groups[-1], segment]]) <= MAX_INDEX_BYTES
                 and (not segment.size or end - 1 - groups[-1][-1].base_offset
                      <= MAX_RELATIVE_OFFSET)

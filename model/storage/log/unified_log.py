@@ -106,7 +106,7 @@ class UnifiedLog:
         """Use new topic settings from now on."""
         self.config = self.local.config = config
         self._max_message_bytes = config.max_message_bytes
-        self._segment_bytes = config.segment_bytes
+        self._segment_bytes = config.segment_size
         self._segment_ms = config.max_segment_ms
         self.compacted = config.compacted
         self._log_append_time = config.message_timestamp_type == "LogAppendTime"

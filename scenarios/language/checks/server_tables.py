@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from kafkasim.model.config import BrokerConfig, TopicConfig
+from kafkasim.model.config import (
+    BrokerConfig,
+    ConfigError,
+    TopicConfig,
+    check_log_segment_bytes,
+    check_segment_bytes,
+)
 from kafkasim.model.controller.common.records import ELR_FEATURE, METADATA_VERSION
 from kafkasim.model.controller.kraft.feature_levels import (
     METADATA_VERSION_3_7_IV2,
@@ -13,8 +19,8 @@ from kafkasim.model.controller.kraft.feature_levels import (
 )
 from kafkasim.model.zookeeper.config import ZooKeeperConfig
 from kafkasim.scenarios.language.checks.allowed import check_properties, some
-from kafkasim.scenarios.language.tables import ClusterTable, Scenario, TopicTable
-from kafkasim.scenarios.language.vocabulary import MODES, VERSIONS
+from kafkasim.scenarios.language.tables import ClusterTable, Properties, Scenario, TopicTable
+from kafkasim.scenarios.language.vocabulary import MODES, VERSIONS, Version
 
 
 def check_mode(scenario: Scenario) -> None:
@@ -93,6 +99,17 @@ def check_topics(scenario: Scenario) -> None:
                 f" {topic.replication_factor}: no acks=all write could succeed"
             )
         check_properties(f"{place}.config", TopicConfig, topic.config)
+        _check_segments(place, topic, scenario.cluster.newest_version)
+
+
+def _check_segments(place: str, topic: TopicTable, version: Version) -> None:
+    """Check a topic's size of segments as the newest release in the cluster does."""
+    try:
+        check_segment_bytes(topic.config, VERSIONS.index(version) >= VERSIONS.index("4.1"))
+    except ConfigError as error:
+        raise ValueError(
+            f"{place}.config.{error.key}: {error.message}: Kafka {version} answers INVALID_CONFIG"
+        ) from None
 
 
 def _check_assignment(place: str, topic: TopicTable, brokers: int) -> None:
@@ -132,6 +149,31 @@ def check_configs(scenario: Scenario, nodes: list[str]) -> None:
         if node.config and not name.startswith(("broker-", "controller-")):
             raise ValueError(f"{place}.config: only brokers and controllers have properties")
         check_properties(f"{place}.config", BrokerConfig, {**cluster.config, **node.config})
+    upgraded = [each.kafka_version for each in scenario.operations if each.kafka_version]
+    newest = max([cluster.newest_version, *upgraded], key=VERSIONS.index)
+    if VERSIONS.index(newest) >= VERSIONS.index("4.0"):
+        for name, config in _server_configs(scenario).items():
+            _check_log_segments(name, config, newest)
+
+
+def _server_configs(scenario: Scenario) -> dict[str, Properties]:
+    """Return the properties that servers are given, now or by an upgrade, by their place."""
+    cluster = scenario.cluster
+    given = {"cluster.config": cluster.config}
+    given |= {f"cluster.nodes.{name}.config": node.config for name, node in cluster.nodes.items()}
+    for index, operation in enumerate(scenario.operations):
+        if operation.kind == "upgrade":
+            given[f"operations.{index}.config"] = operation.config
+    return given
+
+
+def _check_log_segments(place: str, config: Properties, version: Version) -> None:
+    try:
+        check_log_segment_bytes(config)
+    except ConfigError as error:
+        raise ValueError(
+            f"{place}.{error.key}: {error.message}: a server of Kafka {version} does not start"
+        ) from None
 
 
 def _check_features(cluster: ClusterTable) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from typing import Any
 
+from kafkasim.model.config import LEAST_SEGMENT_BYTES
+
 NEWEST = 0.3
 """The share of clusters of the default release that get the newest one instead."""
 
@@ -35,3 +37,45 @@ def features_change(rng: random.Random, data: dict[str, Any]) -> None:
         operation = {"kind": "update-features", "features": features, "at": f"{at}ms"}
         data.setdefault("operations", []).append(operation)
         level = 1 - level
+
+
+INTERNAL_TOPICS = (
+    "offsets.topic.segment.bytes",
+    "transaction.state.log.segment.bytes",
+    "share.coordinator.state.topic.segment.bytes",
+)
+
+
+def segments_that_all_take(data: dict[str, Any]) -> None:
+    """Make small segments a setting that every release of the scenario takes.
+
+    4.1 takes no segment.bytes of less than 1 MiB, and no earlier release has the
+    internal.segment.bytes by which Kafka's own tests go below. So where 4.1 meets an earlier
+    release, segments are of 1 MiB.
+    """
+    releases = _releases(data)
+    if "4.1" not in releases:
+        return
+    configs = [each.get("config", {}) for each in [*data["topics"], *data.get("operations", ())]]
+    for config in configs:
+        if config.get("segment.bytes", LEAST_SEGMENT_BYTES) >= LEAST_SEGMENT_BYTES:
+            continue
+        size = config.pop("segment.bytes")
+        if len(releases) == 1:
+            config["internal.segment.bytes"] = size
+        else:
+            config["segment.bytes"] = LEAST_SEGMENT_BYTES
+    if len(releases) > 1:
+        servers = data["cluster"].get("config", {})
+        for key in INTERNAL_TOPICS:
+            if key in servers:
+                servers[key] = LEAST_SEGMENT_BYTES
+
+
+def _releases(data: dict[str, Any]) -> list[str]:
+    """Return the releases that servers of the scenario run, each once."""
+    cluster = data["cluster"]
+    tables = [cluster, *cluster.get("nodes", {}).values(), *data.get("operations", ())]
+    named = [each["kafka-version"] for each in tables if "kafka-version" in each]
+    default = [] if "kafka-version" in cluster else ["4.0"]
+    return list(dict.fromkeys([*default, *named]))

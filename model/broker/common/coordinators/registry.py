@@ -13,6 +13,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
+from kafkasim.model.config import LEAST_SEGMENT_BYTES
 from kafkasim.model.effects import Post, Then
 from kafkasim.model.errors import Errors
 from kafkasim.model.messages import CreatableTopic
@@ -102,19 +103,29 @@ def _heard(message: tuple[Callable[[int, int, int], None], int, int], now: int) 
     message[0](message[1], message[2], now)
 
 
-def group_metadata_topic(config: BrokerConfig) -> CreatableTopic:
+def _segments(size: int, internal: bool) -> tuple[str, str]:
+    """Return the setting that rolls segments at a size.
+
+    ``internal``: the release has internal.segment.bytes. Kafka would ask for a segment.bytes that
+    its controller refuses.
+    """
+    small = internal and size < LEAST_SEGMENT_BYTES
+    return ("internal.segment.bytes" if small else "segment.bytes", str(size))
+
+
+def group_metadata_topic(config: BrokerConfig, internal: bool) -> CreatableTopic:
     """Return ``__consumer_offsets`` as brokers create it (groupMetadataTopicConfigs)."""
-    segment_bytes = str(config.offsets_topic_segment_bytes)
+    segments = _segments(config.offsets_topic_segment_bytes, internal)
     return CreatableTopic(
         GROUP_METADATA_TOPIC,
         config.offsets_topic_num_partitions,
         config.offsets_topic_replication_factor,
         (),
-        (("cleanup.policy", "compact"), ("segment.bytes", segment_bytes)),
+        (("cleanup.policy", "compact"), segments),
     )
 
 
-def transaction_state_topic(config: BrokerConfig) -> CreatableTopic:
+def transaction_state_topic(config: BrokerConfig, internal: bool) -> CreatableTopic:
     """Return ``__transaction_state`` as brokers create it (transactionTopicConfigs)."""
     return CreatableTopic(
         TRANSACTION_STATE_TOPIC,
@@ -125,12 +136,12 @@ def transaction_state_topic(config: BrokerConfig) -> CreatableTopic:
             ("unclean.leader.election.enable", "false"),
             ("cleanup.policy", "compact"),
             ("min.insync.replicas", str(config.transaction_state_log_min_isr)),
-            ("segment.bytes", str(config.transaction_state_log_segment_bytes)),
+            _segments(config.transaction_state_log_segment_bytes, internal),
         ),
     )
 
 
-def share_group_state_topic(config: BrokerConfig) -> CreatableTopic:
+def share_group_state_topic(config: BrokerConfig, internal: bool) -> CreatableTopic:
     """Return ``__share_group_state`` as brokers create it (shareGroupStateTopicConfigs).
 
     Its log is not compacted: the share coordinator deletes what is redundant.
@@ -142,7 +153,7 @@ def share_group_state_topic(config: BrokerConfig) -> CreatableTopic:
         (),
         (
             ("cleanup.policy", "delete"),
-            ("segment.bytes", str(config.share_coordinator_state_topic_segment_bytes)),
+            _segments(config.share_coordinator_state_topic_segment_bytes, internal),
             ("min.insync.replicas", str(config.share_coordinator_state_topic_min_isr)),
             ("retention.ms", "-1"),
         ),

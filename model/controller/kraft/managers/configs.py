@@ -99,7 +99,9 @@ class ConfigurationControlManager:
             kind, name = resource.resource_type, resource.resource_name
             error, message = self._elr_problem(resource)
             if error is Errors.NONE:
-                error, message = config_problem(resource, self.image)
+                error, message = config_problem(
+                    resource, self.image, self.rules.has_internal_segment_bytes()
+                )
             if error is Errors.NONE:
                 for key, text in resource.configs:
                     if kind == TOPIC:

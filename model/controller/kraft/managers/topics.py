@@ -39,9 +39,12 @@ class TopicControlManager:
         cluster: ClusterControlManager,
         config: BrokerConfig,
         rng: random.Random,
+        internal_segment_bytes: bool,
     ) -> None:
         self.cluster = cluster
-        self.planner = TopicPlanner(image, cluster.usable_brokers, config, rng)
+        self.planner = TopicPlanner(
+            image, cluster.usable_brokers, config, rng, internal_segment_bytes
+        )
 
     def create_topics(self, request: CreateTopicsRequest) -> tuple[list[Any], CreateTopicsResponse]:
         """Return the records of all topics that can be created, and a result for each topic."""

@@ -40,7 +40,7 @@ class SettingsWriter:
         if kind == TOPIC and name and name not in self._image.topic_names:
             problem = Errors.UNKNOWN_TOPIC_OR_PARTITION, "The topic does not exist."
         else:
-            problem = config_problem(resource, self._image)
+            problem = config_problem(resource, self._image, internal_segment_bytes=False)
         if problem[0] is Errors.NONE:
             yield from self._write(resource)
         return problem

@@ -208,7 +208,7 @@ def _problem(topic: CreatableTopic, assigned: Assignments) -> Refused | None:
     if any(_has_duplicates(replicas) for replicas in assigned):
         message = f"Duplicate replica assignment found: {assigned}"
         return Refused(Errors.INVALID_REPLICA_ASSIGNMENT, message)
-    problem = config_problem(topic)
+    problem = config_problem(topic, internal_segment_bytes=False)
     return None if problem is None else Refused(Errors.INVALID_CONFIG, problem)
 
 
