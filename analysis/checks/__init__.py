@@ -13,7 +13,7 @@ from kafkasim.analysis.checks.cleaned.latest import LATEST
 from kafkasim.analysis.checks.cleaned.tombstones import HORIZON, LOST_DELETION
 from kafkasim.analysis.checks.copies import queries as copies
 from kafkasim.analysis.checks.harm import brokers as harm
-from kafkasim.analysis.checks.harm import members, rebalances
+from kafkasim.analysis.checks.harm import members, rebalances, serving
 from kafkasim.analysis.checks.harm.waits import answers, shutdown, watermark
 from kafkasim.analysis.checks.outside.audit import AUDIT
 from kafkasim.analysis.checks.outside.results import RESULTS
@@ -60,7 +60,11 @@ CHECKS: dict[str, str] = {
     "log-offsets-in-order": harm.LOG_ORDER,
     "lag-has-reason": harm.LAG_REASON,
     "fence-has-reason": harm.FENCE_REASON,
-    "deposed-leader-stops": harm.STALE_SERVICE,
+    "deposed-leader-stops": serving.STALE_SERVICE,
+    "deposed-reads-stop": serving.STALE_READS,
+    "lost-replica-stops": serving.LOST_REPLICAS,
+    "metadata-arrives": serving.LATE_METADATA,
+    "control-requests-arrive": serving.LATE_REQUESTS,
     "shutdown-ends": shutdown.SHUTDOWN_ENDS,
     "high-watermark-moves": watermark.WATERMARK_STALLS,
     "producers-are-answered": answers.LATE_ANSWERS,
@@ -88,6 +92,9 @@ NEEDED: dict[str, str] = {
     "tombstones-go": "Cleaned",
     "tombstones-stay": "Cleaned",
     "readers-stay-in-isr": "PreferredReadReplica",
+    "deposed-reads-stop": "ReadServed",
+    "metadata-arrives": "BrokerHeartbeat",
+    "control-requests-arrive": "ZkControllerWrite",
     "needless-rebalance": "GroupState",
     "needless-eviction": "GroupState",
     "old-id-has-reason": "MemberIdReverted",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from kafkasim.model import facts
-from tests.analysis.analysis_rows import Case, T, led, mark, registered
+from tests.analysis.analysis_rows import Case, T, led, mark, registered, zk_write
 
 LAG = "replica.lag.time.max.ms"
 SESSION = "broker.session.timeout.ms"
@@ -66,6 +66,32 @@ def knows(offset: int) -> tuple[str, Any]:
 
 
 DEPOSED = [registered(1), registered(2), leads(1, 1, 4), leads(2, 2, 5)]
+FOLLOWS = ("broker-1", facts.BecameFollower(T, 0, 2, 2, 0))
+
+
+def read(epoch: int, *, only_leader: bool = False, leading: bool = False) -> tuple[str, Any]:
+    return "broker-1", facts.ReadServed(T, 0, epoch, "Fetch", -1, only_leader, leading)
+
+
+def replicas(offset: int, *brokers: int, by: str = "controller-1") -> tuple[str, Any]:
+    fact = facts.PartitionChanged(offset, T, 0, 2, 1, offset, (2,), brokers, "reassignment", False)
+    return by, fact
+
+
+REMOVED = [registered(2), replicas(4, 1, 2), replicas(5, 2, 3)]
+FETCHED = ("broker-1", facts.Replicated(T, 0, 1, 1, 0, 1))
+OFFSETS = ("controller-1", facts.TopicCreated(1, T, "__consumer_offsets", 1, 2, 1))
+END = ("world", facts.Phase("end", "converged"))
+ZK = [zk_write(1), ("broker-2", facts.ControllerActive(1, True))]
+ZK_DEPOSED = [*ZK, leads(1, 1, 4), led(1, 1, 0), leads(2, 2, 5)]
+ZK_REMOVED = [
+    *ZK, replicas(4, 1, 2), ("broker-1", facts.BecameFollower(T, 0, 1, 2, 0)), replicas(5, 2, 3)
+]  # fmt: skip
+
+
+def commits(epoch: int) -> tuple[str, Any]:
+    return "broker-1", facts.OffsetCommitted("billing", "orders", 0, 1, 1, "m", epoch, 1)
+
 
 HARM_CASES: dict[str, tuple[Case, dict[str, int]]] = {
     "removed at once": ([*LED, grown(2), SHRINK], {"LAGREASON": 1}),
@@ -118,6 +144,45 @@ HARM_CASES: dict[str, tuple[Case, dict[str, int]]] = {
     "a deposed leader that knows it": (
         [*DEPOSED, knows(5), grown(1)], {"STALESERVE": 1}),
     "a deposed leader that has not heard of it": ([*DEPOSED, knows(4), grown(1)], {}),
+    "a deposed leader that follows": ([*DEPOSED, FOLLOWS, grown(1)], {"STALESERVE": 1}),
+    "a leader that knows of its own epoch": (
+        [*DEPOSED[:3], led(1, 1, 0), knows(4), grown(1)], {}),
+    "a coordinator that was deposed": (
+        [OFFSETS, *DEPOSED, FOLLOWS, commits(1)], {"STALESERVE": 1}),
+    "a coordinator of its own epoch": ([OFFSETS, *DEPOSED, FOLLOWS, commits(2)], {}),
+    "reads of a follower": ([*DEPOSED, FOLLOWS, read(2)], {}),
+    "reads of a leader that has applied its loss": (
+        [*DEPOSED, read(1, leading=True)], {"STALESERVE": 1}),
+    "reads that a follower may not answer": (
+        [*DEPOSED, read(2, only_leader=True)], {"STALESERVE": 1}),
+    "reads in an epoch before the known one": ([*DEPOSED, FOLLOWS, read(1)], {"STALESERVE": 1}),
+    "a removed replica that knows it": ([*REMOVED, knows(5), FETCHED], {"STALESERVE": 1}),
+    "a removed replica that does not know it": ([*REMOVED, knows(4), FETCHED], {}),
+    "a replica that is back": ([*REMOVED, knows(5), replicas(6, 2, 1), FETCHED], {}),
+    "reads of a replica that was deleted": (
+        [*REMOVED, ("broker-1", facts.LogDeleted(T, 0, 0)), read(1)], {"STALESERVE": 1}),
+    "metadata that does not spread": ([*DEPOSED, QUIET, knows(4)], {"STALESERVE": 1}),
+    "metadata that has spread": ([*DEPOSED, QUIET, knows(5)], {}),
+    "metadata that a broker missed that was paused": (
+        [*DEPOSED, ("broker-1", facts.HostPaused(1_000_000)), knows(4)], {}),
+    "metadata that a broker still misses long after": (
+        [*DEPOSED, ("broker-1", facts.HostPaused(1_000_000)),
+         ("broker-1", facts.HostResumed()), *[QUIET] * 6, knows(4)], {"STALESERVE": 1}),
+    "metadata that a broker missed that has started anew": (
+        [*DEPOSED, QUIET, ("broker-1", facts.HostStarted(1)), knows(4)], {}),
+    "a LeaderAndIsr that never comes": ([*ZK_DEPOSED, QUIET, END], {"STALESERVE": 1}),
+    "a LeaderAndIsr that comes": ([*ZK_DEPOSED, FOLLOWS, QUIET, END], {}),
+    "a LeaderAndIsr of a controller that was paused": (
+        [*ZK_DEPOSED, ("controller-1", facts.HostPaused(2_000_000)), QUIET, END], {}),
+    "a LeaderAndIsr to a broker without a session": (
+        [*ZK, leads(1, 1, 4), led(1, 1, 0),
+         ("zookeeper-1", facts.ZooKeeperSession(9, "expired", "broker-1", "", 5)),
+         leads(2, 2, 5), QUIET, END], {}),
+    "a LeaderAndIsr that the next controller sends again": (
+        [*ZK_DEPOSED, ("broker-3", facts.ControllerActive(2, True)), END], {}),
+    "a StopReplica that never comes": ([*ZK_REMOVED, QUIET, END], {"STALESERVE": 1}),
+    "a StopReplica that comes": (
+        [*ZK_REMOVED, ("broker-1", facts.LogDeleted(T, 0, 0)), QUIET, END], {}),
     "offsets in order": (
         [("broker-1", facts.LogStart(T, 0, 3, "leader", 3, 3)),
          ("broker-1", facts.LogLoaded(T, 0, 0, 5, 5, True))], {}),

@@ -231,30 +231,6 @@ LOG_ORDER = offending(
     "'%s: log start %d, high watermark %d, log end %d', node, low, high_watermark, high",
 )
 
-STALE_SERVICE = offending(
-    # A KRaft broker appends nothing in an old leader epoch once a heartbeat has told that it has
-    # published the change that took the leadership from it.
-    """
-    WITH deposed AS (
-        SELECT run, topic_id, partition, seq, offset, leader_epoch, before AS broker,
-               concat('broker-', before) AS node
-        FROM (SELECT *, lag(leader) OVER (
-                  PARTITION BY run, topic_id, partition ORDER BY partition_epoch) AS before
-              FROM partition_changes)
-        WHERE before >= 0 AND before != leader
-    ), told AS (
-        SELECT run, topic_id, partition, node, leader_epoch AS newer, min(heartbeat.seq) AS known
-        FROM deposed JOIN (SELECT run AS at, broker AS sender, seq, offset AS published
-                           FROM BrokerHeartbeat) AS heartbeat
-            ON run = at AND broker = sender AND published >= offset AND heartbeat.seq > deposed.seq
-        GROUP BY run, topic_id, partition, node, leader_epoch)
-    SELECT run, topic_id, partition, seq, node, leader_epoch, newer
-    FROM Appended JOIN told USING (run, topic_id, partition, node)
-    WHERE leader_epoch < newer AND seq > known""",
-    "'STALESERVE'",
-    "'%s appends in leader epoch %d, though it knows of %d', node, leader_epoch, newer",
-)
-
 STALE_COORDINATOR = offending(
     # A broker gets a member's request more than a second after its own replica of the group's
     # partition became a follower; standstills since then do not count. It may serve again once it
