@@ -165,6 +165,15 @@ SHARE_CASES: dict[str, tuple[Case, dict[str, int]]] = {
          moved(0, 0, "AVAILABLE", "session-ended"), given(0, 0, 5)], {}),
 
     "share: skipped while held": ([*BEGUN, started(1), LOG], SKIPPED),
+    "share: skipped once a cleaner had removed it": (
+        [*BEGUN, ("broker-1", facts.Cleaned(T, 0, 0, 2, 0, 2, 5, 1000, (0, 1))), started(1), LOG],
+        {}),
+    "share: skipped before a cleaner removed it": (
+        [*BEGUN, started(1), ("broker-1", facts.Cleaned(T, 0, 0, 2, 0, 2, 5, 1000, (0, 1))), LOG],
+        SKIPPED),
+    "share: skipped behind what a cleaner had removed": (
+        [*BEGUN, ("broker-1", facts.Cleaned(T, 0, 0, 2, 0, 2, 5, 1000, (1, 2))), started(1), LOG],
+        SKIPPED),
     "share: skipped after a release": ([*RELEASED, started(1), LOG], SKIPPED),
     "share: skipped by the next leader": ([*ACCEPTED[:-1], loaded(3, 2, 2), LOG], {}),
     "share: skipped by the next leader, without an end": (

@@ -354,6 +354,7 @@ OVER_DELIVERED = offending(
 SHARE_SKIPPED = offending(
     # A start offset is past a record of the final log that no leader had accepted, rejected or
     # archived since the group was deleted last; a record that it archived as aborted was aborted.
+    # What a cleaner has removed from any replica before that is no record.
     # Until a member has heard of a state that was written, each leader begins anew.
     _written(
         f"""
@@ -412,7 +413,11 @@ SHARE_SKIPPED = offending(
     LEFT ANTI JOIN {_LOST} AS lost
         ON lost.run = passed.run AND lost.topic_id = passed.topic_id
            AND lost.partition = passed.partition AND lost.first <= offset AND offset < lost.end
-           AND lost.seq < passed.seq""",
+           AND lost.seq < passed.seq
+    LEFT ANTI JOIN cleaned_offsets AS cleaned
+        ON cleaned.run = passed.run AND cleaned.topic_id = passed.topic_id
+           AND cleaned.partition = passed.partition AND cleaned.offset = passed.offset
+           AND cleaned.removed_at < passed.seq""",
         above="-1",
     ),
     "'share-skipped'",

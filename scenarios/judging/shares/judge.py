@@ -12,7 +12,8 @@ was told by ShareAcknowledged. Four promises:
   allows. Deliveries that an ended session took back do not count.
 - ``share-skipped``: a share partition's start has moved past a committed record that no leader had
   accepted, rejected or archived. A leader archives records of aborted transactions unseen, and
-  those must be aborted.
+  those must be aborted. It reads no record that its cleaner has removed, though another replica,
+  which may lead at the end, can have it still.
 
 Until the first state is written, each leader begins where share.auto.offset.reset says, so the last
 one of them counts (SharePartition.startOffsetDuringInitialization).
@@ -363,7 +364,8 @@ class Shares:
             if offset in told.aborted and self._holes.is_aborted(key, offset):
                 continue
             seq = next(seq for seq, start in told.starts if start > offset)
-            if not self._was_lost(key, offset, -1, seq):
+            removed = not self._holes.holds(key, offset, committed_only=False, before=seq)
+            if not removed and not self._was_lost(key, offset, -1, seq):
                 read = seq if seq in told.reads else -1
                 skipped = _Found(seq, "was skipped", told.written, read, told.loaded)
                 _find(told, "share-skipped", offset, skipped)
