@@ -14,6 +14,7 @@ from kafkasim.scenarios.searching.worlds.releases import segments_that_all_take
 SMALL, INTERNAL = {"segment.bytes": 400}, {"internal.segment.bytes": 400}
 LEAST = 1048576
 OFFSETS = "offsets.topic.segment.bytes"
+OLDER = {"kafka-version": "4.0"}
 
 
 def scenario(topic: dict[str, Any], *operations: dict[str, Any], **cluster: Any) -> dict[str, Any]:
@@ -130,6 +131,15 @@ def test_4_1_rolls_internal_topics_by_the_internal_setting() -> None:
         tp.topic: partition.log.config.segment_size
         for tp, partition in broker.replicas.partitions.items()
     } == {"orders": 400, "__consumer_offsets": 2000}
+
+
+def test_a_broker_of_4_0_ignores_the_internal_setting() -> None:
+    data = scenario(INTERNAL, **{"kafka-version": "4.1", "nodes": {"broker-1": OLDER}})
+    run = ScenarioRun(parse(data, "test"), 1, None, [])
+    assert run.execute().verdict == "pass"
+    broker: Any = run.world.hosts["broker-1"].process
+    sizes = [each.log.config.segment_size for each in broker.replicas.partitions.values()]
+    assert sizes == [1 << 30]
 
 
 @pytest.mark.parametrize(("size", "starts"), [(400, False), (LEAST, True)])
