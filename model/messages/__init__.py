@@ -11,7 +11,14 @@ Fetch, authorized operations, and fields
 that nothing here reads.
 """
 
-from kafkasim.model.messages.base import HEADER, PER_PARTITION, Message, api_of, request_name
+from kafkasim.model.messages.base import (
+    CLUSTER_ID,
+    HEADER,
+    PER_PARTITION,
+    Message,
+    api_of,
+    request_name,
+)
 from kafkasim.model.messages.clients.admin import (
     AlterableConfig,
     AlterClientQuotasRequest,
@@ -217,6 +224,7 @@ from kafkasim.model.messages.servers.zookeeper import (
 )
 
 __all__ = [
+    "CLUSTER_ID",
     "CONSUMER_REPLICA_ID",
     "DEBUGGING_REPLICA_ID",
     "EARLIEST_LOCAL_TIMESTAMP",

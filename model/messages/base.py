@@ -7,6 +7,9 @@ from typing import Any
 HEADER = 40  # bytes of a message's fixed part
 PER_PARTITION = 40  # bytes for each partition that it names
 
+CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
+"""The cluster.id with which every directory is formatted: a run has one cluster."""
+
 
 class Message:
     """Base of all requests and responses."""

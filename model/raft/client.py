@@ -50,6 +50,7 @@ from kafkasim.model.raft.leader.voter_changes import VoterChanges
 from kafkasim.model.raft.log.replicated_log import ReplicatedLog
 from kafkasim.model.raft.log.snapshot_store import SnapshotStore
 from kafkasim.model.raft.log.snapshots import Snapshots
+from kafkasim.model.raft.other_cluster import refusal
 from kafkasim.model.raft.quorum.election_state import NONE, ElectionState, QuorumStateStore
 from kafkasim.model.raft.quorum.election_timer import ElectionTimer
 from kafkasim.model.raft.quorum.elections import Elections
@@ -225,7 +226,12 @@ class RaftClient:
 
     def on_request(self, item: Request, now: int) -> None:
         """Serve a request of the quorum or about it; the answer may come later."""
-        if not self.quorum.halted:
+        if self.quorum.halted:
+            return
+        refused = refusal(item.message)
+        if refused is not None:
+            self._context.respond(item, refused)
+        else:
             self._handlers[type(item.message)](item, now)
 
     def schedule_append(self, epoch: int, records: list[object], now: int) -> int | None:

@@ -5,7 +5,7 @@ the first error the view refuses every access, as LocalLog.maybeHandleIOExceptio
 LogDirFailureChannel.hasOfflineLogDir. A broker's only directory needs no view: its failure ends the
 process.
 
-Left out: directory locks; the cluster id and node id in meta.properties.
+Left out: directory locks; meta.properties, whose cluster id is ``messages/base.py:CLUSTER_ID``.
 """
 
 from __future__ import annotations

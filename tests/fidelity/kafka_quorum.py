@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from tests.fidelity.conversations import brokers, fenced_replica, voting
+from tests.fidelity.conversations import brokers, fenced_replica, other_cluster, voting
 from tests.fidelity.conversations.quorum import CONVERSATIONS, IF_CHANGEABLE
 from tests.fidelity.conversations.talk import Talk
 from tests.fidelity.real_kafka import VERSIONS as KRAFT_VERSIONS
@@ -37,12 +37,14 @@ def answers(kind: str, side: Side) -> list[str]:
     """Run every conversation with a quorum on one side; return a line per answer."""
     lines: list[str] = []
     if QUORUMS[kind]:
-        conversations = {**IF_CHANGEABLE, **voting.CONVERSATIONS}
+        conversations = {
+            **IF_CHANGEABLE, **voting.CONVERSATIONS, **other_cluster.CONVERSATIONS,
+        }  # fmt: skip
         del conversations["replicating"]  # formatting makes the oldest snapshot: none is offered
     else:
         conversations = {
             **CONVERSATIONS, **brokers.CONVERSATIONS, **fenced_replica.CONVERSATIONS,
-            **voting.CONVERSATIONS,
+            **voting.CONVERSATIONS, **other_cluster.CONVERSATIONS,
         }  # fmt: skip
     for name, conversation in conversations.items():
         talk = Talk(side, f"{kind}: {name}")

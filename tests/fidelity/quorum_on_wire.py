@@ -1,7 +1,6 @@
 """Requests about the quorum on the wire, their answers as the model's, and as text.
 
-The one partition that they are about, and the cluster id (none, which is never wrong), are not in
-the model's messages.
+The one partition that they are about is not in the model's messages.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ def _listeners(address: str) -> list[Body]:
 
 def _add(request: m.AddRaftVoterRequest) -> Body:
     return {
-        "ClusterId": None,
+        "ClusterId": request.cluster_id,
         "TimeoutMs": 15_000,
         "VoterId": request.voter_id,
         "VoterDirectoryId": request.directory_id,
@@ -37,7 +36,7 @@ def _add(request: m.AddRaftVoterRequest) -> Body:
 
 def _remove(request: m.RemoveRaftVoterRequest) -> Body:
     return {
-        "ClusterId": None,
+        "ClusterId": request.cluster_id,
         "VoterId": request.voter_id,
         "VoterDirectoryId": request.directory_id,
     }
@@ -45,7 +44,7 @@ def _remove(request: m.RemoveRaftVoterRequest) -> Body:
 
 def _update(request: m.UpdateRaftVoterRequest) -> Body:
     return {
-        "ClusterId": None,
+        "ClusterId": request.cluster_id,
         "CurrentLeaderEpoch": request.current_leader_epoch,
         "VoterId": request.voter_id,
         "VoterDirectoryId": request.directory_id,

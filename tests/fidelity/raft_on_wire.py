@@ -8,7 +8,7 @@ from typing import Any
 from kafkasim.model import messages as m
 from kafkasim.model.errors import Errors
 from tests.fidelity.batches import decoded
-from tests.fidelity.real_kafka import CLUSTER_ID, CONTROLLER
+from tests.fidelity.real_kafka import CONTROLLER
 
 Body = dict[str, Any]
 
@@ -24,9 +24,9 @@ TOPIC, TOPIC_ID = "__cluster_metadata", "AAAAAAAAAAAAAAAAAAAAAQ"
 NO_DIRECTORY = "AAAAAAAAAAAAAAAAAAAAAA"
 
 
-def _of_log(partition: Body, **fields: Any) -> Body:
+def _of_log(cluster_id: str | None, partition: Body, **fields: Any) -> Body:
     partitions = [{"PartitionIndex": 0, **partition}]
-    return {"ClusterId": CLUSTER_ID, "Topics": [{"TopicName": TOPIC, "Partitions": partitions}],
+    return {"ClusterId": cluster_id, "Topics": [{"TopicName": TOPIC, "Partitions": partitions}],
             **fields}  # fmt: skip
 
 
@@ -40,7 +40,7 @@ def _vote(request: m.VoteRequest) -> Body:
         "LastOffset": request.last_offset,
         "PreVote": request.pre_vote,
     }
-    return _of_log(partition, VoterId=CONTROLLER)
+    return _of_log(request.cluster_id, partition, VoterId=CONTROLLER)
 
 
 def _begin(request: m.BeginQuorumEpochRequest) -> Body:
@@ -49,7 +49,7 @@ def _begin(request: m.BeginQuorumEpochRequest) -> Body:
         "LeaderId": request.leader_id,
         "LeaderEpoch": request.leader_epoch,
     }
-    return _of_log(partition, VoterId=CONTROLLER)
+    return _of_log(request.cluster_id, partition, VoterId=CONTROLLER)
 
 
 def _end(request: m.EndQuorumEpochRequest) -> Body:
@@ -62,7 +62,7 @@ def _end(request: m.EndQuorumEpochRequest) -> Body:
         "LeaderEpoch": request.leader_epoch,
         "PreferredCandidates": candidates,
     }
-    return _of_log(partition)
+    return _of_log(request.cluster_id, partition)
 
 
 def _fetch(request: m.RaftFetchRequest) -> Body:
@@ -75,7 +75,7 @@ def _fetch(request: m.RaftFetchRequest) -> Body:
         "ReplicaDirectoryId": request.replica_directory_id,
     }
     return {
-        "ClusterId": CLUSTER_ID,
+        "ClusterId": request.cluster_id,
         "ReplicaState": {"ReplicaId": request.replica_id, "ReplicaEpoch": -1},
         "MaxWaitMs": request.max_wait_ms,
         "MinBytes": 0,
@@ -94,7 +94,7 @@ def _fetch_snapshot(request: m.FetchSnapshotRequest) -> Body:
         "ReplicaDirectoryId": request.replica_directory_id,
     }
     return {
-        "ClusterId": CLUSTER_ID,
+        "ClusterId": request.cluster_id,
         "ReplicaId": request.replica_id,
         "MaxBytes": request.max_bytes,
         "Topics": [{"Name": TOPIC, "Partitions": [partition]}],

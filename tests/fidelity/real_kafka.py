@@ -17,9 +17,10 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from kafkasim.model.messages import CLUSTER_ID
+
 VERSIONS = ("4.0.0", "4.1.0")
 CACHE = Path(os.environ.get("KAFKASIM_CACHE", Path.home() / ".cache" / "kafkasim"))
-CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 CONTROLLER = 100
 BROKERS = (1, 2, 3)
 START_SECONDS = 120.0

@@ -7,7 +7,6 @@ from typing import Any
 
 from kafkasim.model import messages as m
 from kafkasim.model.errors import Errors
-from tests.fidelity.real_kafka import CLUSTER_ID
 
 Body = dict[str, Any]
 
@@ -45,7 +44,7 @@ def _register(request: m.BrokerRegistrationRequest) -> Body:
     listener = {"Name": "PLAINTEXT", "Host": "127.0.0.1", "Port": 9, "SecurityProtocol": 0}
     return {
         "BrokerId": request.broker_id,
-        "ClusterId": CLUSTER_ID,
+        "ClusterId": request.cluster_id,
         "IncarnationId": request.incarnation_id,
         "Listeners": [listener],
         "Features": [

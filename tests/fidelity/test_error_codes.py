@@ -16,25 +16,34 @@ HERE = Path(__file__).parent
 PARTS = ("answers", "quorum", "control", "consumer_groups", "refusals", "share_groups")
 """The directories whose files have answers to raw requests."""
 
-CLIENT = "a client's own: no broker answers it to a request that the model has"
-NOT_MODELLED = "the model knows the code and never answers it"
+NO_BROKER = "no class of a broker makes it: 2.8.0, 3.9.1 and 4.0.0 to 4.2.0 only know it"
 NO_REFUSAL = "Kafka fails to write a refusal of FetchSnapshot: UNKNOWN_SERVER_ERROR stands for it"
 
 WITHOUT_ANSWER: dict[Errors, str] = {
-    Errors.REPLICA_NOT_AVAILABLE: CLIENT,
-    Errors.NETWORK_EXCEPTION: CLIENT,
-    Errors.NOT_ENOUGH_REPLICAS_AFTER_APPEND: (
-        "the ISR must shrink between two steps of one request: below min.insync.replicas the high"
-        " watermark stands still, and the request times out"
+    Errors.REPLICA_NOT_AVAILABLE: (
+        "an answer to version 0 of Metadata and to AlterReplicaLogDirs, which the model has not"
+        " (KRaftMetadataCache.getPartitionMetadata, ReplicaManager.alterReplicaLogDirs)"
     ),
-    Errors.UNSUPPORTED_FOR_MESSAGE_FORMAT: "of logs before magic 2, which the model has not",
-    Errors.DUPLICATE_SEQUENCE_NUMBER: CLIENT,
-    Errors.UNKNOWN_PRODUCER_ID: CLIENT,
+    Errors.NETWORK_EXCEPTION: (
+        "brokers answer another code in its place: NOT_ENOUGH_REPLICAS to Produce"
+        " (ReplicaManager.handleProduceAppend), COORDINATOR_LOAD_IN_PROGRESS to TxnOffsetCommit"
+        " (CoordinatorOperationExceptionHelper)"
+    ),
+    Errors.NOT_ENOUGH_REPLICAS_AFTER_APPEND: (
+        "min.insync.replicas must rise while a batch is validated, which takes the model no time"
+        " (between Partition.appendRecordsToLeader and checkEnoughReplicasReachOffset): once it is"
+        " appended, the high watermark stands still below the minimum, and the request times out"
+    ),
+    Errors.UNSUPPORTED_FOR_MESSAGE_FORMAT: (
+        "of logs before magic 2, which the model has not (LogValidator.validateBatch)"
+    ),
+    Errors.DUPLICATE_SEQUENCE_NUMBER: NO_BROKER,
+    Errors.UNKNOWN_PRODUCER_ID: NO_BROKER,
     Errors.SNAPSHOT_NOT_FOUND: NO_REFUSAL,
     Errors.POSITION_OUT_OF_RANGE: NO_REFUSAL,
-    Errors.THROTTLING_QUOTA_EXCEEDED: NOT_MODELLED,
-    Errors.INCONSISTENT_CLUSTER_ID: (
-        "a simulation has one cluster: the id, in nine kinds of requests, would never differ"
+    Errors.THROTTLING_QUOTA_EXCEEDED: (
+        "the quota controller_mutation_rate (KIP-599) is left out: model/controller/common/"
+        "client_quotas.py"
     ),
 }
 """The codes without a committed answer, each with its reason."""

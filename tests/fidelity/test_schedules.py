@@ -54,7 +54,7 @@ def test_a_listed_difference_is_the_bug_that_it_names(version: str, name: str) -
 
 
 def test_every_history_has_its_schedule() -> None:
-    assert [name for version, name in HISTORIES if version == VERSIONS[0]] == names()
+    assert sorted({name for _, name in HISTORIES}) == names()
     files = [(version, file.stem) for version in VERSIONS
              for file in HERE.glob(f"histories/{version}/*.txt")]  # fmt: skip
     assert sorted(files) == sorted(HISTORIES)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kafkasim.model.errors import Errors
-from kafkasim.model.messages.base import Message
+from kafkasim.model.messages.base import CLUSTER_ID, Message
 from kafkasim.model.records import TopicPartition
 from kafkasim.model.values import value
 
@@ -103,6 +103,7 @@ class BrokerRegistrationRequest(Message):
     previous_broker_epoch: int = -1
     features: tuple[tuple[str, int, int], ...] = ()  # (name, lowest, highest) that it supports
     log_dirs: tuple[str, ...] = ()  # directory ids
+    cluster_id: str = CLUSTER_ID
 
 
 @value

@@ -1,11 +1,14 @@
-"""The requests of the quorum: elections, its Fetch and FetchSnapshot, changes of voters."""
+"""The requests of the quorum: elections, its Fetch and FetchSnapshot, changes of voters.
+
+``cluster_id`` is the sender's; with None it is not checked.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 from kafkasim.model.errors import Errors
-from kafkasim.model.messages.base import HEADER, PER_PARTITION, Message
+from kafkasim.model.messages.base import CLUSTER_ID, HEADER, PER_PARTITION, Message
 from kafkasim.model.records import RecordBatch
 from kafkasim.model.values import value
 
@@ -19,6 +22,7 @@ class VoteRequest(Message):
     pre_vote: bool = False  # asks without raising the epoch (KIP-996)
     candidate_directory_id: str = ""
     voter_directory_id: str = ""  # of the voter that is asked; "" matches every directory
+    cluster_id: str | None = CLUSTER_ID
 
 
 @value
@@ -35,6 +39,7 @@ class BeginQuorumEpochRequest(Message):
     leader_epoch: int
     leader_endpoint: str = ""
     voter_directory_id: str = ""  # of the voter that is told; "" matches every directory
+    cluster_id: str | None = CLUSTER_ID
 
 
 @value
@@ -49,6 +54,7 @@ class EndQuorumEpochRequest(Message):
     leader_id: int
     leader_epoch: int
     preferred_successors: tuple[int, ...]  # the most caught-up voter first
+    cluster_id: str | None = CLUSTER_ID
 
 
 @value
@@ -70,6 +76,7 @@ class RaftFetchRequest(Message):
     max_bytes: int = 8 * 1024 * 1024
     replica_directory_id: str = ""
     high_watermark: int = -1  # that the replica knows (KIP-1166)
+    cluster_id: str | None = CLUSTER_ID
 
 
 @value
@@ -98,6 +105,7 @@ class FetchSnapshotRequest(Message):
     position: int  # in bytes, where the chunk begins
     max_bytes: int = 8 * 1024 * 1024
     replica_directory_id: str = ""
+    cluster_id: str | None = CLUSTER_ID
 
 
 @value
@@ -123,6 +131,7 @@ class AddRaftVoterRequest(Message):
     voter_id: int
     directory_id: str
     address: str
+    cluster_id: str | None = None  # AdminClient names none of itself
 
 
 @value
@@ -131,6 +140,7 @@ class RemoveRaftVoterRequest(Message):
 
     voter_id: int
     directory_id: str
+    cluster_id: str | None = None  # AdminClient names none of itself
 
 
 @value
@@ -141,6 +151,7 @@ class UpdateRaftVoterRequest(Message):
     directory_id: str
     address: str
     current_leader_epoch: int
+    cluster_id: str | None = CLUSTER_ID
 
 
 @value

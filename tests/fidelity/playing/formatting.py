@@ -14,9 +14,10 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
+from kafkasim.model.messages import CLUSTER_ID
 from kafkasim.scenarios.language.tables import Scenario
 from tests.fidelity.playing.metadata_log import LOG
-from tests.fidelity.real_kafka import CLUSTER_ID, NoKafka
+from tests.fidelity.real_kafka import NoKafka
 
 AWAY = ".away"
 """What a failed directory is called until it is repaired."""

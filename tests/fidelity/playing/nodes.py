@@ -17,13 +17,14 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from kafkasim.model.messages import CLUSTER_ID
 from kafkasim.scenarios.language.nodes import controller_hosts
 from kafkasim.scenarios.language.tables import Scenario
 from kafkasim.scenarios.running.operations import properties_text
 from tests.fidelity.playing.formatting import Directories, format_all, write_properties
 from tests.fidelity.playing.metadata_log import LOG, end_of_log
 from tests.fidelity.playing.proxy import Proxies
-from tests.fidelity.real_kafka import CLUSTER_ID, START_SECONDS, NoKafka, jars
+from tests.fidelity.real_kafka import START_SECONDS, NoKafka, jars
 
 PORTS = range(20_000, 32_000)
 """Where nodes listen: below the ports that the system gives to outgoing connections."""

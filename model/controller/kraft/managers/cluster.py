@@ -1,8 +1,8 @@
 """Broker registrations (org.apache.kafka.controller.ClusterControlManager).
 
 Decides whether a registration is accepted and returns its record. What else a new incarnation
-causes (its predecessor leaves ISRs) is in ``replication.py``. Left out: cluster id, listeners,
-controller registrations.
+causes (its predecessor leaves ISRs) is in ``replication.py``. Left out: listeners, controller
+registrations.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kafkasim.model.controller.kraft.feature_levels import unsupported
 from kafkasim.model.controller.kraft.managers.heartbeats import BrokerHeartbeatManager
 from kafkasim.model.directories import MIGRATING, RESERVED, UNASSIGNED, named
 from kafkasim.model.errors import Errors
-from kafkasim.model.messages import BrokerRegistrationRequest
+from kafkasim.model.messages import CLUSTER_ID, BrokerRegistrationRequest
 
 
 class ClusterControlManager:
@@ -34,10 +34,13 @@ class ClusterControlManager:
     def registration_error(self, request: BrokerRegistrationRequest, now: int) -> Errors:
         """Return why a registration is refused, NONE if it is accepted.
 
+        INCONSISTENT_CLUSTER_ID: the broker's directories are formatted for another cluster.
         DUPLICATE_BROKER_REGISTRATION: the session of another incarnation is valid.
         INVALID_REGISTRATION: the log directories are not the broker's own. UNSUPPORTED_VERSION: the
         broker does not support a finalized feature level.
         """
+        if request.cluster_id != CLUSTER_ID:
+            return Errors.INCONSISTENT_CLUSTER_ID
         previous = self.image.brokers.get(request.broker_id)
         if (
             previous is not None
