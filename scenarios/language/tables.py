@@ -355,6 +355,7 @@ class OperationTable(Table):
     group: str | None = None
     kafka_version: Version | None = None
     features: dict[str, int] = {}
+    downgrade: Literal["safe", "unsafe"] | None = None  # update-features; None: an upgrade
     to: Literal["earliest", "latest"] | int = "latest"
     open_for: Duration = 900_000_000  # abort-hanging: transactions that are open for longer
 

@@ -49,7 +49,7 @@ VERBS: Mapping[str, Verb] = {
     "delete-records": Verb(("topic", "offset"), ("partition",)),
     "unregister-broker": Verb(("node",)),
     "upgrade": Verb(("kafka-version",), ("nodes", "config", "remove", "kill", "pause")),
-    "update-features": Verb(("features",)),
+    "update-features": Verb(("features",), ("downgrade",)),
     "add-voter": Verb(("node",)),
     "remove-voter": Verb(("node",)),
     "describe-quorum": Verb(),

@@ -33,6 +33,7 @@ from kafkasim.scenarios.language.translate import condition
 from kafkasim.scenarios.language.vocabulary import ALL_BROKERS
 from kafkasim.scenarios.running.cluster import Cluster
 from kafkasim.scenarios.running.node_settings import properties_text
+from kafkasim.scenarios.running.operators.features import update_features
 from kafkasim.scenarios.running.operators.quorum import describe_quorum
 from kafkasim.scenarios.running.operators.quotas import alter_client_quotas
 from kafkasim.scenarios.running.operators.unregistering import StartedAnew, unregister_broker
@@ -114,7 +115,7 @@ class Operations:
             "delete-topic": self._delete_topic,
             "delete-records": self._delete_records,
             "unregister-broker": unregister_broker,
-            "update-features": self._update_features,
+            "update-features": update_features,
             "add-voter": self._add_voter,
             "remove-voter": self._remove_voter,
             "describe-quorum": describe_quorum,
@@ -378,12 +379,6 @@ class Operations:
         offsets = tuple([(tp, operation.offset) for tp in self._partitions(operation)])
         results = await port.call("admin.delete_records", offsets)
         return [(str(tp), error, f"low watermark {low}") for tp, low, error in results]
-
-    async def _update_features(self, port: ClientPort, operation: OperationTable) -> list[Outcome]:
-        levels = tuple(sorted(operation.features.items()))
-        answer = await port.call("admin.update_features", levels)
-        told = ", ".join([f"{name} = {level}" for name, level in levels])
-        return [("features", answer.error, answer.message or told)]
 
     async def _add_voter(self, port: ClientPort, operation: OperationTable) -> list[Outcome]:
         assert operation.node is not None, operation

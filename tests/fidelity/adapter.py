@@ -482,7 +482,7 @@ _REQUESTS: dict[type, tuple[str, Callable[[Any], Body]]] = {
         "UpdateFeatures",
         lambda r: {
             "FeatureUpdates": [
-                {"Feature": feature, "MaxVersionLevel": level, "UpgradeType": 1}
+                {"Feature": feature, "MaxVersionLevel": level, "UpgradeType": r.upgrade_type}
                 for feature, level in r.updates
             ],
             "TimeoutMs": 10_000,

@@ -17,6 +17,7 @@ from kafkasim.model.controller.kraft.feature_levels import SUPPORTED, formatted,
 from kafkasim.model.controller.kraft.managers.features import FeatureControlManager
 from kafkasim.model.errors import Errors
 from kafkasim.model.messages import UpdateFeaturesRequest
+from kafkasim.model.messages.clients.admin import SAFE_DOWNGRADE, UNSAFE_DOWNGRADE, UPGRADE
 
 OLD = SUPPORTED["3.9"]
 NEW = SUPPORTED["4.0"]
@@ -75,6 +76,37 @@ def test_what_somebody_does_not_support_is_refused(features, brokers, own, told)
     records, answer = manager(*brokers, own=own).update(UpdateFeaturesRequest(features))
     assert (records, answer.error) == ([], Errors.INVALID_UPDATE_VERSION)
     assert told in answer.message
+
+
+@pytest.mark.parametrize(
+    ("feature", "level", "upgrade_type", "told"),
+    [
+        (TRANSACTION_VERSION, 1, UPGRADE, "A downgrade has to be asked for."),
+        (TRANSACTION_VERSION, 1, SAFE_DOWNGRADE, ""),
+        (TRANSACTION_VERSION, 0, UNSAFE_DOWNGRADE, ""),
+        (TRANSACTION_VERSION, 2, SAFE_DOWNGRADE, ""),  # the level that is there
+        (TRANSACTION_VERSION, 1, 7, "The controller does not support the given upgrade type."),
+        (ELR_FEATURE, 1, SAFE_DOWNGRADE, "A higher level is no downgrade."),
+        (METADATA_VERSION, 23, SAFE_DOWNGRADE, ""),  # 24 and 25 brought no metadata of their own
+        (METADATA_VERSION, 22, SAFE_DOWNGRADE, "Metadata of level 23 would be lost."),
+        (METADATA_VERSION, 22, UNSAFE_DOWNGRADE, "Metadata of level 23 would be lost."),
+        (METADATA_VERSION, 0, UNSAFE_DOWNGRADE, "It is 7 at least."),
+        ("no.such.feature", 0, SAFE_DOWNGRADE, "There is no such feature."),
+    ],
+)
+def test_a_lower_level_is_asked_for_as_a_downgrade(
+    feature: str, level: int, upgrade_type: int, told: str
+) -> None:
+    """FeatureControlManager.updateFeature, updateMetadataVersion."""
+    features = manager(NEW)
+    features.image.apply(FeatureLevelRecord(METADATA_VERSION, 25), 2, 1)
+    features.image.apply(FeatureLevelRecord(TRANSACTION_VERSION, 2), 3, 1)
+    records, answer = features.update(UpdateFeaturesRequest(((feature, level),), upgrade_type))
+    if told:
+        assert (records, answer.error) == ([], Errors.INVALID_UPDATE_VERSION)
+        assert told in answer.message
+    else:
+        assert (records, answer.error) == ([FeatureLevelRecord(feature, level)], Errors.NONE)
 
 
 def test_what_is_finalized_above_a_release_shuts_it_out() -> None:

@@ -149,6 +149,17 @@ def test_enough_isr_clears_the_elr() -> None:
     assert record == change(isr=(1, 2), elr=(), last_known_elr=())
 
 
+@pytest.mark.parametrize(
+    ("active", "then"),
+    [((), {"leader": -1}), ((2,), {"isr": (2,), "leader": 2})],
+)
+def test_where_elr_is_off_again_it_is_used_once_and_forgotten(
+    active: tuple[int, ...], then: dict[str, Any]
+) -> None:  # maybeUpdateRecordElr follows tryElection
+    before = partition(isr=(1,), elr=(2, 3))
+    assert build(before, active, target_isr=()) == change(elr=(), **then)
+
+
 def test_an_unclean_restart_leaves_the_elr() -> None:  # KAFKA-18635
     before = partition(isr=(1,), elr=(2, 3))
     record = build(before, (1,), unclean_shutdown_replicas=(2,), elr_enabled=True)

@@ -22,6 +22,9 @@ METADATA_VERSION_3_7_IV2 = 17  # brokers may have several log directories (KIP-8
 METADATA_VERSION_4_0_IV1 = 23  # partitions may have eligible leader replicas (KIP-966)
 METADATA_VERSION_4_1_IV0 = 26  # they have them unless told otherwise
 
+METADATA_CHANGES = (1, 3, 5, 6, 7, 8, 11, 13, 14, 15, 17, 23)
+"""The metadata versions with records or fields that older ones do not know (didMetadataChange)."""
+
 Ranges = tuple[tuple[str, int, int], ...]
 """What a release supports: (feature, lowest level, highest level) of each feature."""
 

@@ -104,6 +104,8 @@ class PartitionChangeBuilder:
             reason = "reassignment"
         self._populate_elr()
         leader, unclean = self._elect()
+        if not self.elr_enabled:
+            self.elr = ()  # what is left of a time when ELR was on (maybeUpdateRecordElr)
         leader_change = NO_LEADER_CHANGE
         isr = self.target_isr
         replicas = self.target_replicas

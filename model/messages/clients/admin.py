@@ -185,11 +185,19 @@ class UnregisterBrokerResponse(Message):
     message: str = ""
 
 
+UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
+"""What UpdateFeatures is to do (FeatureUpdate.UpgradeType)."""
+
+
 @value
 class UpdateFeaturesRequest(Message):
-    """Set the levels of features, all of them or none (KIP-584)."""
+    """Set the levels of features, all of them or none (KIP-584).
+
+    Kafka has an upgrade type for each feature; kafka-features gives all that it names the same one.
+    """
 
     updates: tuple[tuple[str, int], ...]  # (feature, level)
+    upgrade_type: int = UPGRADE
 
 
 @value

@@ -14,6 +14,7 @@ from kafkasim.model.records import Record, TopicPartition, batch_of
 from kafkasim.scenarios.language.tables import OperationTable, Scenario, TopicTable
 from kafkasim.scenarios.language.vocabulary import ALL_BROKERS
 from kafkasim.scenarios.running.operations import PREFERRED, UNCLEAN, properties_text
+from kafkasim.scenarios.running.operators.features import UPGRADE_TYPES
 from tests.fidelity.adapter import VERSIONS, from_wire, to_wire
 from tests.fidelity.playing.nodes import Nodes
 from tests.fidelity.real_kafka import NoKafka
@@ -198,7 +199,8 @@ class Operator:
 
     def _update_features(self, operation: OperationTable) -> list[Outcome]:
         levels = tuple(sorted(operation.features.items()))
-        return [("features", self.ask_any(m.UpdateFeaturesRequest(levels)).error)]
+        kind = UPGRADE_TYPES[operation.downgrade]
+        return [("features", self.ask_any(m.UpdateFeaturesRequest(levels, kind)).error)]
 
 
 _CALLS: dict[str, Callable[[Operator, OperationTable], list[Outcome]]] = {
