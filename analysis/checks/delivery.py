@@ -60,20 +60,23 @@ LOST_WRITE = offending(
 )
 
 _ENDED = """
-    -- Groups whose consumers have all ended, each with an application that has failed, with the
-    -- last offset that they got of each partition (judging/readers/passed.py:EndedGroups).
+    -- Groups whose consumers have all ended, each with an application that failed or returned, with
+    -- the last offset that they got of each partition (judging/readers/passed.py:EndedGroups).
     SELECT run, topic_id, partition,
            collect_list(struct(group AS name, coalesce(upto, -1) AS upto)) AS ended
     FROM first_positions
     LEFT SEMI JOIN (
         SELECT run AS of, group AS name
         FROM (SELECT DISTINCT run, group, node FROM ConsumerAssigned)
-        LEFT JOIN (SELECT run, node, max(seq) AS failed FROM ApplicationFailed WHERE ended
+        LEFT JOIN (SELECT run, node, max(seq) AS over
+                   FROM (SELECT run, node, seq FROM ApplicationFailed WHERE ended
+                         UNION ALL SELECT run, node, seq FROM HostStopped
+                         WHERE reason = 'application-returned')
                    GROUP BY run, node) USING (run, node)
         LEFT JOIN (SELECT run, node, max(seq) AS started FROM HostStarted GROUP BY run, node)
             USING (run, node)
         GROUP BY run, group
-        HAVING bool_and(coalesce(failed, -1) > coalesce(started, -1)))
+        HAVING bool_and(coalesce(over, -1) > coalesce(started, -1)))
         ON run = of AND group = name
     LEFT JOIN (SELECT run, topic_id, partition, group, max(array_max(offsets)) AS upto
                FROM Polled GROUP BY run, topic_id, partition, group)

@@ -137,7 +137,11 @@ def _parse(key: str, raw: Any, hint: Any) -> Any:
         raise ConfigError(key, f"{raw!r} is neither true nor false")
     if hint is int or hint is float:
         return _parse_number(key, raw, hint)
-    if hint == tuple[str, ...]:
+    if hint == tuple[str | type, ...] and isinstance(raw, list | tuple):
+        if not all(isinstance(part, str | type) for part in raw):
+            raise ConfigError(key, f"{raw!r} is not a list of names and classes")
+        return tuple(part.strip() if isinstance(part, str) else part for part in raw if part)
+    if hint in (tuple[str, ...], tuple[str | type, ...]):
         parts = raw if isinstance(raw, list | tuple) else str(raw).split(",")
         if not all(isinstance(part, str) for part in parts):
             raise ConfigError(key, f"{raw!r} is not a list of strings")

@@ -129,10 +129,10 @@ class ConsumerConfig(ClientConfig):
     fetch_max_bytes: int = setting(52428800, 0)  # of a whole response
     max_partition_fetch_bytes: int = setting(1048576, 0)  # of one partition in a response
     default_api_timeout_ms: int = setting(60000, 0)  # of calls without a timeout of their own
-    # Assignors by preference: Kafka's classes or their names in JoinGroup, or ``module:name`` of a
-    # Python function or class (model/group/assignors). A group of defaults uses range; a bounce
-    # without it makes the group cooperative (KIP-726).
-    partition_assignment_strategy: tuple[str, ...] = setting(
+    # Assignors by preference: Kafka's classes or their names in JoinGroup, ``module:name`` of a
+    # Python function or class, or such a class itself (model/group/assignors). A group of defaults
+    # uses range; a bounce without it makes the group cooperative (KIP-726).
+    partition_assignment_strategy: tuple[str | type, ...] = setting(
         (ASSIGNOR_CLASSES["range"], ASSIGNOR_CLASSES["cooperative-sticky"])
     )
     allow_auto_create_topics: bool = setting(True)  # by Metadata requests
@@ -158,7 +158,7 @@ class ConsumerConfig(ClientConfig):
             )
         known = (*ASSIGNOR_CLASSES, *ASSIGNOR_CLASSES.values())
         for name in self.partition_assignment_strategy:
-            if name not in known and ":" not in name:
+            if isinstance(name, str) and name not in known and ":" not in name:
                 raise ConfigError(
                     "partition.assignment.strategy",
                     f"{name!r} is not one of {', '.join(ASSIGNOR_CLASSES)}, their classes, or"

@@ -17,7 +17,7 @@ class HostStopped:
     """A process ended."""
 
     # crash | power-loss | shutdown (clean) | halt (an error of its own) | application-failed |
-    # disk-error (its disk cannot be read at the start)
+    # application-returned (its clients are not closed) | disk-error (unreadable at the start)
     reason: str
 
 

@@ -113,11 +113,16 @@ def subscription_size(subscription: Subscription) -> int:
 
 
 def _user_data_size(data: Any) -> int:
-    """Return the bytes of an assignor's user data: nothing, a generation, or an assignment."""
+    """Return the bytes of an assignor's user data: nothing, a generation, or an assignment.
+
+    An assignor of the user's may have bytes.
+    """
     if data is None:
         return 0
     if isinstance(data, StickyUserData):
         return 4 + _partitions_size(data.partitions)
+    if isinstance(data, bytes):
+        return len(data)
     return 4 if isinstance(data, int) else len(str(data))
 
 

@@ -14,21 +14,21 @@ not told from "process, then commit".
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from kafkasim.model.client import exceptions
-from kafkasim.model.config import ConsumerConfig
-from kafkasim.model.records import TopicPartition
-from kafkasim.scenarios.applications.handle import CONSUMER_WITHOUT, Handle, Partial
-from kafkasim.scenarios.applications.reading import Buffer, Deserializer, record_processed
+from kafkasim.model.records import COORDINATOR_TOPICS, TopicPartition
+from kafkasim.scenarios.applications.consuming.polling import Polling, Subscription
+from kafkasim.scenarios.applications.consuming.reading import Buffer, Deserializer, record_processed
+from kafkasim.scenarios.applications.handle import Handle
 from kafkasim.scenarios.applications.session import session
-from kafkasim.scenarios.applications.settings import config_of, properties
+from kafkasim.scenarios.applications.settings import consumer_config
 from kafkasim.scenarios.applications.types.errors import (
     ConsumerStoppedError,
     IllegalStateError,
     KafkaError,
+    KafkaTimeoutError,
     RecordDeserializationError,
     translated,
 )
@@ -47,7 +47,7 @@ POLL_MS = 100
 Partitions = Iterable[TopicPartition]
 
 
-class AIOKafkaConsumer(Partial):
+class AIOKafkaConsumer:
     """A consumer of the running application; settings are keyword arguments.
 
     ``group_id`` is the group of the workload in whose place the application runs. ``wakeup`` and
@@ -57,8 +57,6 @@ class AIOKafkaConsumer(Partial):
         ValueError: an unknown setting, a value that is not allowed, or another group.
     """
 
-    left_out = CONSUMER_WITHOUT
-
     def __init__(
         self,
         *topics: str,
@@ -67,50 +65,45 @@ class AIOKafkaConsumer(Partial):
         **settings: Any,
     ) -> None:
         self._session = place = session()
-        asked = settings.pop("group_id", None)
-        if asked is not None and asked != place.group:
-            raise ValueError(
-                f"group_id {asked!r}: the workload that the application runs for has the group"
-                f" {place.group!r}; leave group_id out, or set the workload's group"
-            )
-        found = {"client.id": place.node, **place.defaults, **properties(settings)}
-        found["group.id"] = place.group
-        self._config = config_of(ConsumerConfig, found, "AIOKafkaConsumer")
-        self._topics = topics
-        self._pattern: str | None = None
-        self._listener: ConsumerRebalanceListener | None = None
+        self._config = consumer_config(place, settings)
+        self._subscription = Subscription(topics)
         self._port = place.port
         self._client = Handle(place, "consumer", self._config)
-        self._polling: asyncio.Future[Any] | None = None  # the poll() that is outstanding
         self._buffer = Buffer(place, key_deserializer, value_deserializer)
-        self._owned: dict[TopicPartition, None] = {}
-        self._telling: asyncio.Task[Any] | None = None  # the task whose listener runs
-        self._lock = asyncio.Lock()  # the Java consumer serves one call at a time
-        self._stopped = False
+        self._polling = Polling(place, self._client, self._buffer)
+        self._call, self._owned = self._polling.call, self._polling.owned
 
     # The life of a consumer.
 
     async def start(self) -> None:
-        """Open the consumer and subscribe to the topics that it was made with."""
+        """Open the consumer; if it is subscribed, join the group and wait for an assignment.
+
+        Raises:
+            KafkaError: the group does not take it.
+        """
         if self._client.name:
             return
         await self._client.open()
-        self._stopped = False
+        self._polling.stopped = False
         self._session.consumers.append(self._client.name)
-        if self._topics or self._pattern is not None:
-            method, arguments = self._subscription
-            await self._call(method, *arguments)
+        if self._subscription:
+            self._subscription.tell(self._polling)
+            while not self._polling.assigned:
+                await self._polling.fill(POLL_MS, {})
+        elif self._owned:
+            self._polling.post("assign", tuple(self._owned))
 
     async def stop(self) -> None:
         """Commit what was handed out if auto-commit is on, leave the group, and close.
 
         The listener is told of the partitions first, and may commit.
         """
-        self._stopped = True
+        self._polling.stopped = True
         if self._client.name:
             self._note_processed()
-            await self._tell_of_close()
-            self._push_back()
+            if self._subscription:
+                await self._polling.tell_of_close()
+            self._polling.push_back()
             await self._call("close")
             self._session.consumers.remove(self._client.name)
             self._client.name = ""
@@ -128,25 +121,44 @@ class AIOKafkaConsumer(Partial):
         pattern: str | None = None,
         listener: ConsumerRebalanceListener | None = None,
     ) -> None:
-        """Subscribe as a member of the group to topics, or to all whose names match a pattern."""
-        self._topics, self._pattern, self._listener = tuple(topics), pattern, listener
-        if self._client.name:
-            self._port.post(self._client.method(self._subscription[0]), *self._subscription[1])
+        """Subscribe as a member of the group to topics, or to all whose names match a pattern.
 
-    @property
-    def _subscription(self) -> tuple[str, tuple[Any, ...]]:
-        if self._pattern is not None:
-            return "subscribe_pattern", (self._pattern,)
-        return "subscribe", (self._topics,)
+        Raises:
+            TypeError: there are not either topics, in a list, or a pattern.
+            IllegalStateError: partitions are assigned by hand.
+        """
+        wanted = Subscription.checked(topics, pattern)
+        if self._owned and not self._subscription:
+            raise IllegalStateError("subscribe: partitions are assigned; unsubscribe() first")
+        self._subscription, self._polling.listener = wanted, listener
+        if self._client.name:
+            wanted.tell(self._polling)
+
+    def unsubscribe(self) -> None:
+        """Give up all topics and partitions, and leave the group; a static member stays in it.
+
+        As with aiokafka nothing is committed, and the rebalance listener is not told.
+        """
+        self._note_processed()
+        self._subscription = Subscription()
+        self._polling.unsubscribe()
 
     def assign(self, partitions: Partitions) -> None:
-        """Read these partitions, whatever the group assigns."""
-        self._owned = dict.fromkeys(partitions)
-        self._port.post(self._client.method("assign"), tuple(self._owned))
+        """Read these partitions, whatever the group assigns.
+
+        Raises:
+            IllegalStateError: the consumer is subscribed to topics.
+        """
+        if self._subscription:
+            raise IllegalStateError("assign: topics are subscribed to; unsubscribe() first")
+        self._owned.clear()
+        self._owned.update(dict.fromkeys([TopicPartition(*tp) for tp in partitions]))
+        if self._client.name:
+            self._polling.post("assign", tuple(self._owned))
 
     def subscription(self) -> set[str]:
         """Return the topics that are subscribed to; with a pattern, those it has partitions of."""
-        return InOrder(self._topics or [tp.topic for tp in self._owned])
+        return InOrder(self._subscription.topics or [tp.topic for tp in self._owned])
 
     def assignment(self) -> set[TopicPartition]:
         """Return the partitions that the consumer has."""
@@ -173,7 +185,7 @@ class AIOKafkaConsumer(Partial):
         self._note_processed()
         wanted = dict.fromkeys(partitions)
         while not self._buffer.ready(wanted):
-            await self._fill(POLL_MS, wanted)
+            await self._polling.fill(POLL_MS, wanted)
         return self._buffer.take(wanted)
 
     async def getmany(
@@ -190,7 +202,7 @@ class AIOKafkaConsumer(Partial):
         deadline = self._port.now_us + timeout_ms * 1000
         while not self._buffer.ready(wanted):
             left_ms = max(0, deadline - self._port.now_us) // 1000
-            await self._fill(min(POLL_MS, left_ms), wanted)
+            await self._polling.fill(min(POLL_MS, left_ms), wanted)
             if self._port.now_us >= deadline:
                 break
         found: dict[TopicPartition, list[ConsumerRecord]] = {}
@@ -204,81 +216,6 @@ class AIOKafkaConsumer(Partial):
                 raise
             found.setdefault(TopicPartition(record.topic, record.partition), []).append(record)
         return found
-
-    async def _fill(self, timeout_ms: int, wanted: dict[TopicPartition, None]) -> None:
-        """Poll once, with the listener's methods where the Java consumer calls them."""
-        async with self._lock:
-            if self._stopped:
-                raise ConsumerStoppedError
-            others: list[TopicPartition] = []
-            if self._polling is None:
-                if self._buffer.ready(wanted):
-                    return  # another task has polled meanwhile
-                self._push_back()
-                paused = self._buffer.paused
-                others = [tp for tp in self._owned if wanted and not (tp in wanted or tp in paused)]
-                self._port.post(self._client.method("pause"), others)
-                self._polling = self._port.call(self._client.method("poll"), timeout_ms)
-            try:
-                await self._finish_poll()
-            finally:
-                for tp in others:
-                    if tp not in self._buffer.paused and self._client.name:
-                        self._port.post(self._client.method("resume"), (tp,))
-
-    def _push_back(self) -> None:
-        """Have the consumer return again what the application has not got of the last poll().
-
-        So neither auto-commit nor a rebalance passes over records of paused partitions.
-        """
-        for tp, offset in self._buffer.firsts().items():
-            self._port.post(self._client.method("seek"), tp, offset)
-        self._buffer.drop()
-
-    async def _finish_poll(self) -> None:
-        """Wait for the outstanding poll(); if the task is cancelled, the poll goes on."""
-        while self._polling is not None:
-            poll = self._polling
-            try:
-                kind, found = await asyncio.shield(poll)
-            except exceptions.KafkaError as error:
-                self._polling = None
-                raise self._client.raised(error) from None
-            self._polling = None
-            if kind == "records":
-                for tp, records in found.items():
-                    self._buffer.add(tp, records)
-                return
-            try:
-                await self._tell_listener(kind, found)
-            finally:
-                self._polling = self._port.call(f"{self._client.name}.continue")
-
-    async def _tell_listener(self, kind: str, partitions: tuple[TopicPartition, ...]) -> None:
-        listener = self._listener
-        self._telling = asyncio.current_task()  # the listener may commit inside the poll
-        if kind == "assigned":
-            self._owned.update(dict.fromkeys(partitions))
-            told = listener.on_partitions_assigned(InOrder(partitions)) if listener else None
-        else:
-            told = listener.on_partitions_revoked(InOrder(partitions)) if listener else None
-        try:
-            if inspect.isawaitable(told):
-                await told
-        finally:
-            self._telling = None
-        if kind != "assigned":
-            for tp in partitions:
-                self._owned.pop(tp, None)
-                self._buffer.lose(tp)
-
-    async def _tell_of_close(self) -> None:
-        """Tell the listener what the consumer gives up by its close (ConsumerCoordinator.close)."""
-        if self._listener is None or not self._owned or not (self._topics or self._pattern):
-            return
-        async with self._lock:
-            await self._finish_poll()
-        await self._tell_listener("revoked", tuple(self._owned))
 
     # Offsets.
 
@@ -308,12 +245,8 @@ class AIOKafkaConsumer(Partial):
         """
         self._note_processed()
         wanted = self._wanted(offsets)
-        async with self._lock:
-            await self._finish_poll()
-            taken, done = self._port.call_acked(
-                self._client.method("commit_async"), wanted, callback is not None
-            )
-            await taken
+        taken, done = await self._polling.call_acked("commit_async", wanted, callback is not None)
+        await taken
 
         def told(answer: asyncio.Future[Any]) -> None:
             if callback is None or answer.cancelled():
@@ -335,15 +268,27 @@ class AIOKafkaConsumer(Partial):
 
     async def committed_metadata(self, partition: TopicPartition) -> OffsetAndMetadata | None:
         """Return what the group has committed, with its metadata (Java: committed)."""
-        found = await self._call("committed", (partition,), True)
-        at = found[TopicPartition(*partition)]
+        at = (await self._call("committed", (partition,), True))[TopicPartition(*partition)]
         return None if at is None else OffsetAndMetadata(*at)
 
-    async def position(self, partition: TopicPartition) -> int | None:
-        """Return the offset of the next record that the application gets."""
-        tp = TopicPartition(*partition)
-        found: int | None = self._buffer.position(tp)
-        return await self._call("position", tp) if found is None else found
+    async def position(self, partition: TopicPartition) -> int:
+        """Return the offset of the next record that the application gets; wait until it is known.
+
+        Raises:
+            IllegalStateError: the consumer has not this partition.
+            KafkaTimeoutError: it is not known within default.api.timeout.ms.
+        """
+        deadline = self._port.now_us + self._config.default_api_timeout_ms * 1000
+        while True:
+            (tp,) = self._assigned((partition,))
+            found: int | None = self._buffer.position(tp)
+            if found is None:
+                found = await self._call("position", tp)
+            if found is not None:
+                return found
+            if self._port.now_us >= deadline:
+                raise KafkaTimeoutError(f"the position of {tp}")
+            await self._polling.fill(POLL_MS, {tp: None})
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """Read on from ``offset``; what was fetched of the partition is dropped.
@@ -355,7 +300,7 @@ class AIOKafkaConsumer(Partial):
         if offset < 0:
             raise ValueError(f"seek: offset {offset} of {tp}: it is negative")
         self._buffer.forget((tp,))
-        self._port.post(self._client.method("seek"), tp, offset)
+        self._polling.post("seek", tp, offset)
 
     def _assigned(self, partitions: Partitions) -> tuple[TopicPartition, ...]:
         found = tuple([TopicPartition(*tp) for tp in partitions])
@@ -364,25 +309,41 @@ class AIOKafkaConsumer(Partial):
                 raise IllegalStateError(f"no current assignment for partition {tuple(tp)}")
         return found
 
-    async def seek_to_beginning(self, *partitions: TopicPartition) -> None:
-        """Read on from the first offsets of partitions, by default of all."""
-        await self._seek_to("seek_to_beginning", partitions)
+    async def seek_to_beginning(self, *partitions: TopicPartition) -> bool:
+        """Read on from the first offsets of partitions, by default of all; return True.
 
-    async def seek_to_end(self, *partitions: TopicPartition) -> None:
-        """Read on from the last offsets of partitions, by default of all."""
-        await self._seek_to("seek_to_end", partitions)
+        Raises:
+            IllegalStateError: the consumer has not these partitions, or none at all.
+        """
+        return await self._seek_to("seek_to_beginning", partitions)
 
-    async def _seek_to(self, method: str, partitions: Partitions) -> None:
-        wanted = self._assigned(partitions) or tuple(self._owned)
+    async def seek_to_end(self, *partitions: TopicPartition) -> bool:
+        """Read on from the last offsets of partitions, by default of all; return True.
+
+        Errors are those of :meth:`seek_to_beginning`.
+        """
+        return await self._seek_to("seek_to_end", partitions)
+
+    async def _seek_to(self, method: str, partitions: Partitions) -> bool:
+        wanted = self._assigned_or_all(partitions)
         await self._call(method, wanted)
         self._buffer.forget(wanted)
+        return True
+
+    def _assigned_or_all(self, partitions: Partitions) -> tuple[TopicPartition, ...]:
+        if not partitions and not self._owned:
+            raise IllegalStateError("no partitions are currently assigned")
+        return self._assigned(partitions) or tuple(self._owned)
 
     async def seek_to_committed(
         self, *partitions: TopicPartition
     ) -> dict[TopicPartition, int | None]:
-        """Read on from what the group has committed, where it has; return that by partition."""
+        """Read on from what the group has committed, where it has; return that by partition.
+
+        Errors are those of :meth:`seek_to_beginning`.
+        """
         found: dict[TopicPartition, int | None]
-        found = await self._call("committed", self._assigned(partitions) or tuple(self._owned))
+        found = await self._call("committed", self._assigned_or_all(partitions))
         for tp, offset in found.items():
             if offset is not None:
                 self.seek(tp, offset)
@@ -411,20 +372,65 @@ class AIOKafkaConsumer(Partial):
         found = await self._call("offsets_for_times", dict(timestamps))
         return {tp: None if at is None else OffsetAndTimestamp(*at) for tp, at in found.items()}
 
+    # What is known of topics and partitions.
+
+    async def topics(self) -> set[str]:
+        """Return the names of all topics but internal ones."""
+        found: list[str] = await self._call("topics")
+        return InOrder([name for name in found if name not in COORDINATOR_TOPICS])
+
+    def partitions_for_topic(self, topic: str) -> set[int] | None:
+        """Return the numbers of a topic's partitions; None if the consumer has no metadata of it.
+
+        It has metadata of the topics that it reads.
+        """
+        count = self._client.know("partitions_for", topic)
+        return None if count is None else InOrder(range(count))
+
+    def highwater(self, partition: TopicPartition) -> int | None:
+        """Return the high watermark as the last fetch told it, None before.
+
+        Raises:
+            IllegalStateError: the consumer has not this partition.
+        """
+        return self._fetched(partition, 0)
+
+    def last_stable_offset(self, partition: TopicPartition) -> int | None:
+        """Return the last stable offset as the last fetch told it, None before.
+
+        With read_uncommitted it is −1. Errors are those of :meth:`highwater`.
+        """
+        found = self._fetched(partition, 1)
+        committed_only = self._config.isolation_level == "read_committed"
+        return found if committed_only or found is None else -1
+
+    def last_poll_timestamp(self, partition: TopicPartition) -> int | None:
+        """Return when a fetch last told of a partition, in ms since 1970, None before.
+
+        Errors are those of :meth:`highwater`.
+        """
+        at = self._fetched(partition, 2)
+        return None if at is None else (at + self._port.wall_us - self._port.now_us) // 1000
+
+    def _fetched(self, partition: TopicPartition, which: int) -> int | None:
+        (tp,) = self._assigned((partition,))
+        found = self._client.know("fetched", tp)
+        return None if found is None or found[which] < 0 else found[which]
+
     # What is fetched.
 
     def pause(self, *partitions: TopicPartition) -> None:
         """Get no records of partitions until they are resumed; the member keeps them."""
         found = self._assigned(partitions)
         self._buffer.paused.update(dict.fromkeys(found))
-        self._port.post(self._client.method("pause"), found)
+        self._polling.post("pause", found)
 
     def resume(self, *partitions: TopicPartition) -> None:
         """Get records of partitions again."""
         found = self._assigned(partitions)
         for tp in found:
             self._buffer.paused.pop(tp, None)
-        self._port.post(self._client.method("resume"), found)
+        self._polling.post("resume", found)
 
     def paused(self) -> set[TopicPartition]:
         """Return the partitions that are paused."""
@@ -432,7 +438,7 @@ class AIOKafkaConsumer(Partial):
 
     def wakeup(self) -> None:
         """Have the poll under way, or the next one, raise WakeupError (Java: wakeup)."""
-        self._port.post(self._client.method("wakeup"))
+        self._polling.post("wakeup")
 
     # What was processed.
 
@@ -441,10 +447,3 @@ class AIOKafkaConsumer(Partial):
         if not self._session.tells:
             record_processed(self._session, self._buffer.handed)
         self._buffer.handed.clear()
-
-    async def _call(self, method: str, *arguments: Any) -> Any:
-        if self._telling is not None and self._telling is asyncio.current_task():
-            return await self._client.ask(method, *arguments)
-        async with self._lock:
-            await self._finish_poll()
-            return await self._client.ask(method, *arguments)

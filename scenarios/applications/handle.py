@@ -17,16 +17,6 @@ from kafkasim.scenarios.applications.types.errors import (
 )
 from kafkasim.sim.apps.refusals import NotSimulated
 
-CONSUMER_WITHOUT = {
-    "unsubscribe": "stop() leaves the group, and a new consumer joins again",
-    "highwater": "await end_offsets([partition])",
-    "last_stable_offset": "await end_offsets([partition]) of a read_committed consumer",
-    "last_poll_timestamp": "keep the time when getmany() or getone() returns",
-    "partitions_for_topic": "the scenario says how many a topic has",
-    "topics": "the scenario says which there are",
-}
-"""What AIOKafkaConsumer has of aiokafka's methods in name only, and what there is instead."""
-
 
 class Partial:
     """A client without some of aiokafka's methods; each of them says what there is instead."""
@@ -76,6 +66,11 @@ class Handle:
             return await self._session.port.call(self.method(name), *arguments)
         except exceptions.KafkaError as error:
             raise self.raised(error) from None
+
+    def know(self, name: str, *arguments: Any) -> Any:
+        """Return what a method replies without waiting; None if its process is busy now."""
+        reply = self._session.port.call(self.method(name), *arguments)
+        return reply.result() if reply.done() else None
 
     def raised(self, error: exceptions.KafkaError) -> KafkaError:
         """Return an error as applications catch it; the session remembers the last one."""

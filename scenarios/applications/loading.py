@@ -7,6 +7,7 @@ directory, and else Python's.
 
 from __future__ import annotations
 
+import asyncio
 import builtins
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
@@ -16,9 +17,10 @@ from typing import Any
 
 from kafkasim.scenarios.applications import stand_ins
 from kafkasim.scenarios.applications.consumer import AIOKafkaConsumer
+from kafkasim.scenarios.applications.consuming import assignors
+from kafkasim.scenarios.applications.consuming.reading import record_processed
 from kafkasim.scenarios.applications.database import aiosqlite
 from kafkasim.scenarios.applications.producer import AIOKafkaProducer
-from kafkasim.scenarios.applications.reading import record_processed
 from kafkasim.scenarios.applications.records import serializers
 from kafkasim.scenarios.applications.session import CURRENT, Session, session
 from kafkasim.scenarios.applications.types import errors, structs
@@ -30,8 +32,8 @@ CLIENTS = ("aiokafka", "confluent_kafka", "kafka", "kafkasim")
 """Packages of Kafka's clients; an application gets the simulated ones, or none."""
 
 INSTEAD = {
+    "aiokafka.coordinator.assignors.sticky": ('partition_assignment_strategy=["sticky"] names it'),
     "aiokafka.admin": "the scenario's operations do what an admin does",
-    "aiokafka.coordinator": 'partition_assignment_strategy takes names, as ["roundrobin"]',
     "confluent_kafka": "the simulated clients have aiokafka's names",
     "kafka": "the simulated clients have aiokafka's names",
 }
@@ -50,11 +52,24 @@ class UserApplication:
         return self._run(self.make(port))
 
     async def _run(self, place: Session) -> None:
+        """Run the function, and end the process with it, as ``asyncio.run`` and its caller do.
+
+        Tasks that are left are cancelled and may clean up. Clients that are not stopped by then go
+        with their connections: nothing is flushed or committed, and no member leaves its group.
+        """
         CURRENT.set(place)
         place.returned.pop(place.node, None)
         path, function = split(self.app)
-        await getattr(_Process(path.parent).load(path.stem), function)()
+        try:
+            await getattr(_Process(path.parent).load(path.stem), function)()
+        finally:
+            others = [] if place.port.dead else place.port.other_tasks()
+            for task in others:
+                task.cancel()
+            if others:
+                await asyncio.wait(others)
         place.returned[place.node] = None
+        place.port.exit()
 
 
 @dataclass
@@ -97,9 +112,9 @@ class _Process:
             session().tells = True
         own = (self.directory / f"{top}.py").exists()
         if top in CLIENTS and name not in self.modules and not own:
-            part = ".".join(name.split(".")[:2])
+            parts = [each for each in INSTEAD if f"{name}.".startswith(f"{each}.")]
             there = ", ".join(each for each in self.modules if each.partition(".")[0] == top)
-            instead = INSTEAD.get(part) or INSTEAD.get(top) or f"there are {there}"
+            instead = INSTEAD[parts[0]] if parts else f"there are {there}"
             raise NotSimulated(f"the module {name} ({stand_ins.where()}): {instead}")
         known = self.modules.get(name if fromlist else top)
         if known is not None:
@@ -142,8 +157,12 @@ def _client_modules() -> dict[str, ModuleType]:
     )  # fmt: skip
     own = ModuleType("kafkasim")
     own.__dict__.update(processed=processed, serializers=serializers)
+    of_assignors = assignors.modules()
+    aiokafka.__dict__.update(
+        cluster=of_assignors["aiokafka.cluster"], coordinator=of_assignors["aiokafka.coordinator"]
+    )
     return {"aiokafka": aiokafka, "aiokafka.abc": of_abc, "aiokafka.errors": of_errors,
-            "aiokafka.structs": of_structs, "kafkasim": own,
+            "aiokafka.structs": of_structs, **of_assignors, "kafkasim": own,
             "kafkasim.serializers": serializers}  # fmt: skip
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from kafkasim.model.config import ClientConfig, ConfigError
+from kafkasim.model.config import ClientConfig, ConfigError, ConsumerConfig
+from kafkasim.scenarios.applications.consuming.assignors import strategy
+from kafkasim.scenarios.applications.session import Session
 
 OUTSIDE = (
     "api_version", "bootstrap_servers", "connections_max_idle_ms", "consumer_timeout_ms", "loop",
@@ -37,3 +39,22 @@ def config_of(kind: type[C], found: Mapping[str, Any], what: str) -> C:
         return kind.from_properties(dict(found))
     except ConfigError as error:
         raise ValueError(f"{what}: {error}") from None
+
+
+def consumer_config(place: Session, settings: dict[str, Any]) -> ConsumerConfig:
+    """Return the configuration of a consumer from its keyword arguments.
+
+    Raises:
+        ValueError: an unknown key, a value that is not allowed, or another group.
+    """
+    asked = settings.pop("group_id", None)
+    if asked is not None and asked != place.group:
+        raise ValueError(
+            f"group_id {asked!r}: the workload that the application runs for has the group"
+            f" {place.group!r}; leave group_id out, or set the workload's group"
+        )
+    assignors = settings.pop("partition_assignment_strategy", None)
+    found = {"client.id": place.node, **place.defaults, **properties(settings)}
+    if assignors is not None:
+        found["partition.assignment.strategy"] = strategy(assignors)
+    return config_of(ConsumerConfig, found | {"group.id": place.group}, "AIOKafkaConsumer")

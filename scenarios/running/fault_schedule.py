@@ -92,12 +92,14 @@ class FaultSchedule:
     def heal(self) -> None:
         """End all faults, start what they took down, restart brokers without a log directory.
 
-        What an application that raised has ended stays down: no fault explains it.
+        What an application has ended, by an exception or by its return, stays down: no fault
+        explains it.
         """
         self.injector.heal_all()
         self.operations.heal()
+        control = self.cluster.clients.control
         for host in self.world.hosts.values():
-            ended = host.name in self.cluster.clients.control.ended
+            ended = host.name in control.ended or host.name in control.returned
             if host.incarnation >= 0 and not host.alive and not ended:
                 host.boot()
         for host in self.cluster.brokers:

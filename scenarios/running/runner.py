@@ -219,7 +219,8 @@ class ScenarioRun:
         hosts = [host for host in self.world.hosts.values() if host.incarnation >= 0]
         down = [host.name for host in hosts if not host.alive]
         ended = [name for name in down if name in control.ended]  # that is an anomaly of its own
-        lacking = [f"{name} is down" for name in down if name not in ended]
+        over = [*ended, *control.returned]  # what they leave unread is lacking all the same
+        lacking = [f"{name} is down" for name in down if name not in over]
         lacking += self.progress.missing_brokers([host.name for host in hosts if host.alive])
         lacking += self.progress.missing_partitions()
         lacking += self.progress.open_transactions(self.delivery.holes.first_open)

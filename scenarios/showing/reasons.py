@@ -16,6 +16,12 @@ LEFT_ISR = {
 }
 """Why a broker left the ISR, by the reason of the fact."""
 
+STOPPED = {
+    "shutdown": "has shut down",
+    "application-returned": "ends, for its application has returned: no client of it is closed",
+}
+"""How a process ended, by the reason of the fact; the other reasons speak for themselves."""
+
 ELECTED = {
     "fenced": "{old} was fenced",
     "unfenced": "{new} was unfenced",

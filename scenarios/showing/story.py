@@ -178,7 +178,7 @@ class Story:
             self._leaving.pop(broker_of(row["node"]), None)
         if reason == "application-failed" or self._struck.get(row["node"]) == row["t_us"]:
             return  # the line of the application or of the fault says so
-        how = "has shut down" if reason == "shutdown" else f"stops: {reason}"
+        how = reasons.STOPPED.get(reason, f"stops: {reason}")
         self._tell(row, f"{row['node']} {how}", NEWS)
 
     def _on_started(self, row: Row) -> None:

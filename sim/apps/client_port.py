@@ -34,12 +34,18 @@ Application: TypeAlias = "Callable[[ClientPort], Coroutine[Any, Any, None]]"
 class ClientPort:
     """An application's access to its host: the client process, the clock, the trace."""
 
-    __slots__ = ("_last_call", "_loop", "_pending", "_record", "_submit", "_wall_offset")
+    __slots__ = ("_exit", "_last_call", "_loop", "_pending", "_record", "_submit", "_wall_offset")
 
     def __init__(
-        self, loop: HostLoop, submit: Submit, record: Record, wall_offset: Callable[[], int]
+        self,
+        loop: HostLoop,
+        submit: Submit,
+        record: Record,
+        wall_offset: Callable[[], int],
+        exit_process: Callable[[], None],
     ) -> None:
         self._loop = loop
+        self._exit = exit_process
         self._wall_offset = wall_offset
         self._submit = submit
         self._record = record
@@ -104,6 +110,16 @@ class ClientPort:
                 loop.bug = error
                 raise
 
+    def other_tasks(self) -> list[HostTask]:
+        """Return the tasks of the host that are not done, but for the running one, by number."""
+        running = asyncio.current_task()
+        return [task for task in self._loop.tasks() if task is not running]
+
+    def exit(self) -> None:
+        """End the process: its application has returned, and clients are not closed."""
+        if not self._loop.dead:
+            self._exit()
+
     def _give(self, call: Call) -> None:
         """Give a call to the client process, which handles it now.
 
@@ -146,6 +162,7 @@ class Applications:
         end: ends the process of the host when a main task has failed, which becomes a fact first.
             Without it ``run`` raises the exception.
         wall_offset: what the wall clock shows beyond the monotonic time, in µs.
+        leave: ends the process of the host when the application says that it has returned.
     """
 
     __slots__ = ("_end", "_record", "loop", "next_deadline", "on_reply", "port", "run")
@@ -158,13 +175,14 @@ class Applications:
         now: int,
         end: Callable[[], None] | None = None,
         wall_offset: Callable[[], int] = int,
+        leave: Callable[[], None] = lambda: None,
     ) -> None:
         self.loop = loop = new_loop(name, now)
         self._record = record
         self._end = end
         if end is not None:
             loop.on_failure = self._on_failure
-        self.port = ClientPort(loop, submit, record, wall_offset)
+        self.port = ClientPort(loop, submit, record, wall_offset, leave)
         # The host calls these all the time; the loop's own methods save a call each.
         self.run = loop.run
         self.next_deadline = loop.next_deadline
@@ -218,7 +236,9 @@ def launch(host: Host, *applications: Application) -> Applications:
     def wall_offset() -> int:
         return process.clock_offset_us
 
-    apps = Applications(host.name, host.call, record, host.local_now(), host.abort, wall_offset)
+    apps = Applications(
+        host.name, host.call, record, host.local_now(), host.abort, wall_offset, host.leave
+    )
     for application in applications:
         apps.start(application)
     host.attach(apps)

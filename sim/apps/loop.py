@@ -327,6 +327,10 @@ class HostLoop(asyncio.AbstractEventLoop):
                 self.bug = bug
                 raise
 
+    def tasks(self) -> list[HostTask]:
+        """Return the tasks that are not done, in the order in which they were made."""
+        return list(self._tasks.values())
+
     def unseen(self) -> list[tuple[str, BaseException]]:
         """Return the tasks that failed with nobody to look at the exception, each only once."""
         found = []

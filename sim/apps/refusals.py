@@ -5,8 +5,10 @@ Python audits sockets, subprocesses and files; threads since 3.12, and ``time.sl
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from _thread import get_ident
+from collections.abc import Iterator
 from typing import Any
 
 _NEVER_SLEEPS = {
@@ -47,6 +49,16 @@ class NotSimulated(RuntimeError):
 INSIDE: list[int | None] = [None]
 """The thread that runs an application now."""
 _hooked: list[bool] = []
+
+
+@contextlib.contextmanager
+def guarded() -> Iterator[None]:
+    """Refuse what leaves the simulation to code of an application that no loop runs."""
+    outer, INSIDE[0] = INSIDE[0], get_ident()
+    try:
+        yield
+    finally:
+        INSIDE[0] = outer
 
 
 def _audit(event: str, arguments: tuple[Any, ...]) -> None:

@@ -175,6 +175,11 @@ class Host:
         if self._lanes is not None:
             self._end("application-failed", "reset")
 
+    def leave(self) -> None:
+        """End the process because its application has returned: the system closes its sockets."""
+        if self._lanes is not None:
+            self._end("application-returned", "closed")
+
     def restart(self) -> Process | None:
         """Crash the process if there is one, and start it again."""
         self.crash()

@@ -277,6 +277,7 @@ _BAD: dict[str, list[Row]] = {
         created(1), shares("orders-0"), NOT_CONVERTED, grown(1)],
 }  # fmt: skip
 
+RETURNED: Row = ("consumer-1", facts.HostStopped("application-returned"))
 _AT_ZERO: Row = ("consumer-1", positioned(0))
 _LOG: list[Row] = [
     ("producer-1", acked(0, (100, 101))),
@@ -287,6 +288,11 @@ _READS_ONE: list[Row] = [_AT_ZERO, ("consumer-1", polled((0,), (100,)))]
 _ENDED: dict[str, tuple[list[Row], dict[str, int]]] = {
     "the only consumer had ended": ([*_READS_ONE, *_ENDS, *_LOG], {}),
     "the only consumer had ended before it got a record": ([_AT_ZERO, *_ENDS, *_LOG], {}),
+    "the only consumer's application had returned": (
+        [STARTED, ASSIGNED, *_READS_ONE, RETURNED, *_LOG], {}),
+    "the only consumer's process had been killed": (
+        [STARTED, ASSIGNED, *_READS_ONE, ("consumer-1", facts.HostStopped("crash")), *_LOG],
+        {"unseen": 1}),
     "another consumer goes on": (
         [("consumer-2", facts.ConsumerAssigned("billing", "m3", 2, ())), *_READS_ONE, *_ENDS,
          *_LOG], {"unseen": 1}),

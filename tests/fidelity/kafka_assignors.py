@@ -48,7 +48,7 @@ class Member:
             own = StickyAssignor()
             if self.generation >= 0:
                 own.on_assignment(owned, self.generation)
-            data, owned = own.user_data(), ()
+            data, owned = own.user_data(self.topics), ()
         subscription = Subscription(self.topics, owned, self.generation, self.rack or None, data)
         return JoinGroupMember(self.member_id, self.instance or None, subscription)
 

@@ -126,32 +126,93 @@ def test_auto_commit_does_not_pass_over_records_of_a_paused_partition(tmp_path: 
     assert failures(outcome) == []
 
 
+CLASSIC: dict[str, str] = {}
+KIP_848 = {"group_protocol": "consumer"}
+STATIC = {"group_instance_id": "desk-1"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "leaves"), [(CLASSIC, True), (KIP_848, True), (STATIC, False)]
+)
+def test_a_consumer_that_unsubscribes_leaves_and_may_join_again(
+    tmp_path: Path, settings: dict[str, str], leaves: bool
+) -> None:
+    """A static member of the classic protocol keeps its place, as with aiokafka and Java."""
+    app = """
+        import asyncio
+        from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
+
+        told = []
+
+        class Listener(ConsumerRebalanceListener):
+            def on_partitions_revoked(self, revoked): told.append(("revoked", len(revoked)))
+            def on_partitions_assigned(self, assigned): told.append(("assigned", len(assigned)))
+
+        async def main():
+            orders = AIOKafkaConsumer(auto_offset_reset="earliest", **SETTINGS)
+            orders.subscribe(["orders"], listener=Listener())
+            async with orders:
+                first = await orders.getone()
+                orders.unsubscribe()
+                assert (orders.assignment(), orders.subscription()) == (set(), set())
+                assert await orders.getmany(timeout_ms=2000) == {}
+                orders.subscribe(["orders"])
+                assert (await orders.getone()).offset == 0
+                assert told == [("assigned", 2)], told
+                await asyncio.sleep(100)
+    """
+    outcome = run(tmp_path, app.replace("SETTINGS", repr(settings)))
+    assert failures(outcome) == []
+    reasons = [row["reason"] for row in outcome.facts("GroupState").to_pylist()]
+    left = [each for each in reasons if "unsubscribed" in each or each.endswith("epoch -1")]
+    assert (left != []) == leaves, left
+
+
+def test_what_fetches_and_metadata_told_is_known_without_a_call(tmp_path: Path) -> None:
+    outcome = steps(
+        tmp_path,
+        "assert orders.partitions_for_topic('orders') == {0, 1}",
+        "assert orders.partitions_for_topic('receipts') is None",
+        "assert await orders.topics() == {'orders'}, await orders.topics()",
+        "import time",
+        "started = int(time.time() * 1000)",
+        "await orders.getmany(ZERO, timeout_ms=5000)",
+        "await asyncio.sleep(4)",
+        "await orders.getmany(timeout_ms=500)",
+        "found = orders.highwater(ZERO), orders.highwater(ONE)",
+        "assert sum(found) == 40, found",
+        "assert orders.last_stable_offset(ZERO) == -1",
+        "assert abs(orders.last_poll_timestamp(ZERO) - started) < 10_000",
+        "orders.highwater(NONE)",
+    )
+    assert failures(outcome) == [
+        "IllegalStateError: no current assignment for partition ('orders', 7)"
+    ]
+
+
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        (
-            "orders.highwater(ZERO)",
-            (
-                "AIOKafkaConsumer.highwater() ({}): it is not simulated;"
-                " await end_offsets([partition])"
-            ),
-        ),
         (
             "from aiokafka.admin import AIOKafkaAdminClient",
             "the module aiokafka.admin ({}): the scenario's operations do what an admin does",
         ),
         (
-            "from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor",
+            "import aiokafka.coordinator.assignors.sticky",
             (
-                "the module aiokafka.coordinator.assignors.roundrobin ({}):"
-                ' partition_assignment_strategy takes names, as ["roundrobin"]'
+                "the module aiokafka.coordinator.assignors.sticky ({}):"
+                ' partition_assignment_strategy=["sticky"] names it'
             ),
         ),
         (
             "import aiokafka.util",
             (
                 "the module aiokafka.util ({}): there are aiokafka, aiokafka.abc, aiokafka.errors,"
-                " aiokafka.structs"
+                " aiokafka.structs, aiokafka.cluster, aiokafka.coordinator,"
+                " aiokafka.coordinator.protocol, aiokafka.coordinator.assignors,"
+                " aiokafka.coordinator.assignors.abstract,"
+                " aiokafka.coordinator.assignors.roundrobin,"
+                " aiokafka.coordinator.assignors.range"
             ),
         ),
         (

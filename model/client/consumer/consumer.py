@@ -118,6 +118,7 @@ class KafkaConsumer:
             "subscribe_pattern": self.subscribe_pattern,
             "subscribe_subscription_pattern": self.subscribe_subscription_pattern,
             "assign": self.assign,
+            "unsubscribe": self.unsubscribe,
             "poll": self.poll,
             "continue": self.continue_poll,
             "commit_sync": self.commit_sync,
@@ -189,6 +190,18 @@ class KafkaConsumer:
         self.subscription.assign(partitions)
         topics = tuple(dict.fromkeys([tp.topic for tp in partitions]))
         self.metadata.set_topics(topics, now)
+        self._reply(call, None)
+
+    def unsubscribe(self, call: int, _args: tuple[Any, ...], now: int) -> None:
+        """Give all partitions up, leave the group, and be subscribed to nothing.
+
+        Nothing is committed, and no event is replied: the application knows when it calls this.
+        """
+        if self.coordinator is not None:
+            self.coordinator.unsubscribe(now)
+        self.subscription.unsubscribe()
+        self.metadata.set_pattern(None, now)
+        self.metadata.set_topics((), now)
         self._reply(call, None)
 
     def poll(self, call: int, args: tuple[Any, ...], now: int) -> None:

@@ -99,6 +99,7 @@ class NodeFetch:
         for part in response.partitions:
             tp = part.tp
             state = self.requested[tp]
+            state.fetched_us = now
             if part.batches or part.error:
                 state.buffered = True
                 offset = asked[tp].fetch_offset
@@ -107,6 +108,7 @@ class NodeFetch:
                     moved.append(part)
             else:
                 state.high_watermark = part.high_watermark
+                state.last_stable_offset = part.last_stable_offset
                 if part.preferred_read_replica >= 0:
                     fetcher.use_preferred_replica(state, part.preferred_read_replica, now)
         for part in moved:
@@ -299,6 +301,7 @@ class Fetcher:
                 # It stays first: every poll() fails until the application seeks past it.
                 raise KafkaError("CORRUPT_MESSAGE", f"{state.tp} at {fetch.next_offset}")
             state.high_watermark = response.high_watermark
+            state.last_stable_offset = response.last_stable_offset
             if fetch.consumed:
                 self._drop_first()
             if advanced:

@@ -26,5 +26,8 @@ class GroupMember(Protocol):
         """Do what the group needs next; return whether the assignment is in use."""
         ...
 
+    def unsubscribe(self, now: int) -> None:
+        """Give the partitions up and leave; a new subscription joins again."""
+
     def close(self, now: int, done: Callable[[int], None]) -> None:
         """Commit if auto-commit is on, give the partitions up, leave, then call ``done(now)``."""

@@ -1,4 +1,4 @@
-"""How an application steers a consumer beside poll(): pause, resume, seek, look offsets up.
+"""How an application steers a consumer beside poll(): pause, resume, seek, look things up.
 
 Models the methods of these names of ClassicKafkaConsumer. A paused partition is not fetched, and
 what was fetched of it stays buffered; a rebalance that takes it away forgets the pause. Seeking to
@@ -14,13 +14,15 @@ from typing import TYPE_CHECKING, Any
 from kafkasim.model.client.consumer.offset_fetcher import isolation_level
 from kafkasim.model.client.exceptions import KafkaError, KafkaTimeoutError
 from kafkasim.model.effects import Reply
-from kafkasim.model.errors import RETRIABLE
+from kafkasim.model.errors import RETRIABLE, Errors
 from kafkasim.model.messages import (
     EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsResponse,
+    MetadataRequest,
+    MetadataResponse,
 )
 from kafkasim.model.records import TopicPartition
 
@@ -30,6 +32,9 @@ if TYPE_CHECKING:
     from kafkasim.model.client.consumer.subscription import SubscriptionState, TopicPartitionState
     from kafkasim.model.client.net.metadata import Metadata
     from kafkasim.model.config import ConsumerConfig
+
+RETRIED_OF_TOPICS = frozenset(RETRIABLE) - {Errors.UNKNOWN_TOPIC_OR_PARTITION}
+"""Errors of a topic after which all are asked for again (TopicMetadataFetcher)."""
 
 Method = Callable[[int, tuple[Any, ...], int], None]
 """Called with (call, its arguments, now)."""
@@ -59,6 +64,9 @@ class Steering:
             "offsets_for_times": self.offsets_for_times,
             "beginning_offsets": partial(self._offsets_at, EARLIEST_TIMESTAMP),
             "end_offsets": partial(self._offsets_at, LATEST_TIMESTAMP),
+            "topics": self.topics,
+            "partitions_for": self.partitions_for,
+            "fetched": self.fetched,
         }
 
     def pause(self, call: int, args: tuple[Any, ...], _now: int) -> None:
@@ -122,6 +130,39 @@ class Steering:
         self._metadata.add_topics(tuple(dict.fromkeys([tp.topic for tp in wanted])), now)
         OffsetsForTimes(self, call, wanted, shown, now).ask(now)
 
+    def topics(self, call: int, _args: tuple[Any, ...], now: int) -> None:
+        """Reply the sorted names of all topics, internal ones too (listTopics)."""
+        deadline = now + self.timeout_us
+
+        def ask(at: int) -> None:
+            channel = self._metadata.connections.least_loaded(at)
+            if channel is None:
+                self.try_again(call, deadline, ask, at, "topics")
+            else:
+                channel.send(MetadataRequest(None), at, answered)
+
+        def answered(response: Any, at: int) -> None:
+            known = response.topics if isinstance(response, MetadataResponse) else None
+            if known is None or any(topic.error in RETRIED_OF_TOPICS for topic in known):
+                self.try_again(call, deadline, ask, at, "topics")
+            else:
+                self._reply(call, sorted([topic.topic for topic in known if not topic.error]))
+
+        ask(now)
+
+    def partitions_for(self, call: int, args: tuple[Any, ...], _now: int) -> None:
+        """Reply how many partitions the metadata has of (topic,), None if it has none."""
+        self._reply(call, self._metadata.partition_counts.get(args[0]))
+
+    def fetched(self, call: int, args: tuple[Any, ...], _now: int) -> None:
+        """Reply what fetches of (partition,) have told, None if it is not assigned.
+
+        That is (high watermark, last stable offset, time of the last fetch in µs), each −1 before.
+        """
+        state = self._subscription.assignment.get(TopicPartition(*args[0]))
+        told = state and (state.high_watermark, state.last_stable_offset, state.fetched_us)
+        self._reply(call, told)
+
     def _reply(self, call: int, result: Any) -> None:
         self._process.out.append(Reply(call, result, None))
 
@@ -155,12 +196,14 @@ class Steering:
                 self._process.timers.arm(key, channel.throttled_until, "main", send)
         return len(by_leader)
 
-    def try_again(self, call: int, deadline: int, ask: Callable[[int], None], now: int) -> None:
+    def try_again(
+        self, call: int, deadline: int, ask: Callable[[int], None], now: int, what: str
+    ) -> None:
         """Ask again after the backoff with newer metadata, or reply a timeout."""
         self._metadata.request_update(now)
         at = now + self._config.retry_backoff_ms * 1000
         if at >= deadline:
-            error = KafkaTimeoutError("REQUEST_TIMED_OUT", "offsets_for_times")
+            error = KafkaTimeoutError("REQUEST_TIMED_OUT", what)
             self._process.out.append(Reply(call, None, error))
         else:
             self._process.timers.arm(("offsets", self._poll.name, call), at, "main", ask)
@@ -220,7 +263,7 @@ class OffsetsForTimes:
                 self._call, {tp: self._shown(self._found[tp]) for tp in self._wanted}
             )
         else:
-            self._steering.try_again(self._call, self._deadline, self.ask, now)
+            self._steering.try_again(self._call, self._deadline, self.ask, now, "offsets_for_times")
 
 
 def _both(found: tuple[int, int] | None) -> tuple[int, int] | None:

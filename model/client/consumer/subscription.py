@@ -35,7 +35,9 @@ class TopicPartitionState:
     __slots__ = (
         "asked",
         "buffered",
+        "fetched_us",
         "high_watermark",
+        "last_stable_offset",
         "leader",
         "offset_epoch",
         "paused",
@@ -57,6 +59,8 @@ class TopicPartitionState:
         self.leader = NO_LEADER  # to fetch from; the metadata's as of the position's last check
         self.reset_strategy = ""  # in AWAIT_RESET: earliest or latest
         self.high_watermark = -1  # −1 until a fetch response has named it
+        self.last_stable_offset = -1  # likewise
+        self.fetched_us = -1  # when a response last told of the partition; −1: none has
         self.asked: FetchPartition | None = None  # in the last fetch
         self.buffered = False  # a fetched response waits to be polled
         self.paused = False  # by the application
@@ -95,6 +99,12 @@ class SubscriptionState:
         self.assignment = {tp: old.get(tp) or TopicPartitionState(tp) for tp in sorted(partitions)}
         self.version += 1
         self.has_all_positions = False
+
+    def unsubscribe(self) -> None:
+        """Forget the subscription and the assignment, whoever assigned it."""
+        self.topics, self.subscription_pattern = (), None
+        self.by_pattern = self.auto_assigned = False
+        self.assign(())
 
     def initializing(self) -> list[TopicPartitionState]:
         """Return the partitions that have no position and wait for no reset."""

@@ -38,8 +38,8 @@ class Assignor:
     name: ClassVar[str]  # under which JoinGroup proposes it
     protocols: ClassVar[tuple[RebalanceProtocol, ...]] = (RebalanceProtocol.EAGER,)
 
-    def user_data(self) -> Any:
-        """Return what the member's subscription carries for the leader (subscriptionUserData)."""
+    def user_data(self, topics: tuple[str, ...]) -> Any:
+        """Return what a subscription to topics carries for the leader (subscriptionUserData)."""
         return None
 
     def assign(self, topics: Topics, members: Members) -> Assignment:

@@ -37,15 +37,20 @@ class CustomAssignor(Assignor):
         return type(self).function(topics, members)
 
 
-def assignor_class(name: str) -> type[Assignor]:
+def assignor_class(name: str | type) -> type[Assignor]:
     """Return the assignor of a value of partition.assignment.strategy.
 
     A value is Kafka's class name, its name in JoinGroup, or ``module:name`` of an Assignor's class
-    or of a function ``(topics, members) -> {member id: partitions}`` in Python.
+    or of a function ``(topics, members) -> {member id: partitions}`` in Python. As in Kafka
+    (ConsumerPartitionAssignor.getAssignorInstances) it may also be the class itself.
 
     Raises:
         ValueError: there is none of this name.
     """
+    if isinstance(name, type):
+        if not issubclass(name, Assignor):
+            raise ValueError(f"{name.__name__} is not an Assignor")
+        return name
     known = ASSIGNORS.get(name) or _BY_CLASS.get(name)
     if known is not None:
         return known

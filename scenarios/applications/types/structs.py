@@ -60,6 +60,9 @@ class InOrder(set[Any]):
     def __iter__(self) -> Iterator[Any]:
         return iter(sorted(super().__iter__()))
 
+    def __repr__(self) -> str:
+        return "{" + ", ".join(map(repr, self)) + "}" if self else "set()"
+
     def __and__(self, other: AbstractSet[object]) -> InOrder:
         return InOrder(super().__and__(other))
 

@@ -66,7 +66,7 @@ ENDED = "ended-applications"
 
 
 class EndedGroups:
-    """Groups whose consumers have all ended, each with an application that has failed.
+    """Groups whose consumers have all ended, each with an application that failed or returned.
 
     Nobody reads on in such a group. Whether Kafka may answer what ended them is asked of the
     failures, by group_members.py:Excuses. ``delivered`` tells which offsets a group has got.
@@ -81,6 +81,7 @@ class EndedGroups:
         trace.subscribe(facts.HostStarted, self._on_started)
         trace.subscribe(facts.ConsumerAssigned, self._on_assigned)
         trace.subscribe(facts.ApplicationFailed, self._on_failed)
+        trace.subscribe(facts.HostStopped, self._on_stopped)
 
     def excuse(self, groups: Sequence[str], key: PartitionKey, offset: int) -> str:
         """Return why none of the groups got an offset, or "": all ended before they came to it."""
@@ -103,6 +104,10 @@ class EndedGroups:
 
     def _on_failed(self, _seq: int, _t: int, node: str, fact: facts.ApplicationFailed) -> None:
         if fact.ended:
+            self._ended[node] = None
+
+    def _on_stopped(self, _seq: int, _t: int, node: str, fact: facts.HostStopped) -> None:
+        if fact.reason == "application-returned":
             self._ended[node] = None
 
 

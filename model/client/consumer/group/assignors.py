@@ -6,8 +6,8 @@ assigns (onLeaderElected), and watches the topics that it has assigned (Metadata
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from kafkasim.model.client.exceptions import AssignorError
 from kafkasim.model.group.assignors import RebalanceProtocol, assignor_class, rebalance_protocol
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kafkasim.model.client.net.metadata import Metadata
     from kafkasim.model.client.rules import ClientRules
     from kafkasim.model.config import ConsumerConfig
-    from kafkasim.model.group.assignors import Assignment, Members, Topics
+    from kafkasim.model.group.assignors import Assignment, Members
 
 Partitions = tuple[TopicPartition, ...]
 BUILT_IN_COOPERATIVE = "cooperative-sticky"
@@ -57,20 +57,36 @@ class GroupAssignors:
         return self.protocol is RebalanceProtocol.COOPERATIVE
 
     def subscriptions(self) -> tuple[tuple[str, Subscription], ...]:
-        """Return (assignor, subscription) by preference, for JoinGroup (metadata())."""
+        """Return (assignor, subscription) by preference, for JoinGroup (metadata()).
+
+        Raises:
+            AssignorError: an assignor failed to make its user data.
+        """
         owned = tuple(self._subscription.assignment)
         generation = self._membership.generation_id
         topics, rack = self._subscription.topics, self._rack
+        data = {
+            name: _run(name, assignor.user_data, topics)
+            for name, assignor in self._assignors.items()
+        }
         return tuple(
             [
-                (name, Subscription(topics, owned, generation, rack, assignor.user_data()))
-                for name, assignor in self._assignors.items()
+                (name, Subscription(topics, owned, generation, rack, each))
+                for name, each in data.items()
             ]
         )
 
-    def on_assignment(self, name: str, partitions: Partitions) -> None:
-        """Tell the assignor that was chosen what the member has been assigned."""
-        self._assignors[name].on_assignment(partitions, self._membership.generation_id)
+    def on_assignment(self, name: str, partitions: Partitions) -> AssignorError | None:
+        """Tell the assignor that was chosen what the member has been assigned.
+
+        Return its error, if it fails (invokeOnAssignment).
+        """
+        try:
+            assignor = self._assignors[name]
+            _run(name, assignor.on_assignment, partitions, self._membership.generation_id)
+        except AssignorError as error:
+            return error
+        return None
 
     # As the leader of the group.
 
@@ -98,18 +114,11 @@ class GroupAssignors:
         if response.skip_assignment:
             return ()
         topics = {topic: self._racks_of(topic) for topic in wanted}
-        assignment = self._run(response.protocol_name, topics, response.members)
+        assignor = self._assignors[response.protocol_name]
+        assignment: Assignment = _run(assignor.name, assignor.assign, topics, response.members)
         if self.cooperative and response.protocol_name != BUILT_IN_COOPERATIVE:
             _validate_cooperative(assignment, response.members)
         return tuple(assignment.items())
-
-    def _run(self, name: str, topics: Topics, members: Members) -> Assignment:
-        try:
-            return self._assignors[name].assign(topics, members)
-        except AssertionError:
-            raise  # a bug of ours
-        except Exception as error:
-            raise AssignorError(type(error).__name__, f"{name}: {error}") from error
 
     def _racks_of(self, topic: str) -> list[frozenset[str]]:
         partitions = self._metadata.replica_racks(topic)
@@ -133,6 +142,20 @@ class GroupAssignors:
         if self._rack is None:
             return {topic: self._metadata.partition_counts.get(topic, 0) for topic in topics}
         return {topic: self._metadata.replica_racks(topic) for topic in topics}
+
+
+def _run(name: str, method: Callable[..., Any], *arguments: Any) -> Any:
+    """Run a method of an assignor.
+
+    Raises:
+        AssignorError: it failed.
+    """
+    try:
+        return method(*arguments)
+    except (AssertionError, AssignorError):
+        raise  # the first is a bug of ours
+    except Exception as error:
+        raise AssignorError(type(error).__name__, f"{name}: {error}") from error
 
 
 def _topics_of(response: JoinGroupResponse) -> tuple[str, ...]:

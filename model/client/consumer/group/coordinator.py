@@ -229,7 +229,11 @@ class ConsumerCoordinator:
 
     def _drop(self, partitions: Partitions, owner: Membership, lost: bool) -> None:
         """Give partitions up, in the name of the membership that owned them."""
-        owned, gone = self._subscription.assignment, set(partitions)
+        owned = self._subscription.assignment
+        partitions = tuple([tp for tp in partitions if tp in owned])
+        if not partitions:
+            return  # the application has unsubscribed meanwhile
+        gone = set(partitions)
         for tp in partitions:
             self._offset_fetcher.positioned(owned[tp], "none")
         self._subscription.assign(tuple([tp for tp in owned if tp not in gone]))
@@ -290,7 +294,7 @@ class ConsumerCoordinator:
         """Use an assignment that has all that the member owns."""
         subscription = self._subscription
         added = tuple(sorted([tp for tp in partitions if tp not in subscription.assignment]))
-        self._assignors.on_assignment(self._join.protocol_name, partitions)
+        failed = self._assignors.on_assignment(self._join.protocol_name, partitions)
         subscription.assign(partitions)
         self.commits.on_assigned(now)
         took_us = self._join.end(now)
@@ -300,12 +304,23 @@ class ConsumerCoordinator:
         self._process.out.append(ConsumerAssigned(group_id, member_id, generation, names))
         self._process.out.append(Rebalanced(group_id, member_id, generation, took_us))
         self._in_callback = True
-        self._poll.end_with_event("assigned", added, self._on_callback_over)
 
-    def _on_callback_over(self, _now: int) -> None:
-        self._in_callback = False
+        def handled(_now: int) -> None:
+            self._in_callback = False
+            if failed is not None:
+                self._poll.fail(failed)
+
+        self._poll.end_with_event("assigned", added, handled)
 
     # Leave and close.
+
+    def unsubscribe(self, now: int) -> None:
+        """Give the partitions up and leave (onLeavePrepare, maybeLeaveGroup)."""
+        membership = self._membership
+        if self._subscription.auto_assigned:
+            owned = tuple(self._subscription.assignment)
+            self._drop(owned, membership, membership.lost or membership.rebalancing)
+            self._leave("the consumer unsubscribed from all topics", now, _ignore)
 
     def close(self, now: int, done: Callable[[int], None]) -> None:
         """Commit if auto-commit is on, give the partitions up, leave, then call ``done(now)``.

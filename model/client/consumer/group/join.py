@@ -92,6 +92,12 @@ class GroupJoin:
         """Join with the present subscription. The coordinator must be known."""
         channel, membership, config = self._lookup.channel, self._membership, self._config
         assert channel is not None, config.group_id
+        try:
+            subscriptions = self._assignors.subscriptions()
+        except AssignorError as error:
+            self._fail(error.error, error)
+            self._poll.wake(now)
+            return
         if self._started_us is None:
             self._started_us = now
         membership.begin_join()
@@ -103,7 +109,7 @@ class GroupJoin:
             membership.member_id,
             config.group_instance_id,
             "consumer",
-            self._assignors.subscriptions(),
+            subscriptions,
             config.client_id,
             reason,
         )

@@ -101,6 +101,11 @@ class ConsumerGroupMember:
             self._subscription.topics = self._metadata.matching()
             self.manager.on_subscription_updated()
 
+    def unsubscribe(self, now: int) -> None:
+        """Give the partitions up and leave by a last heartbeat (leaveGroup)."""
+        if self._subscription.auto_assigned:
+            self.manager.unsubscribe(now)
+
     def close(self, now: int, done: Callable[[int], None]) -> None:
         """Commit if auto-commit is on, give the partitions up, leave, then call ``done(now)``.
 

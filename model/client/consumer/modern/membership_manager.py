@@ -131,6 +131,20 @@ class ConsumerMembershipManager:
             if self.state is MemberState.UNSUBSCRIBED:
                 self._join()
 
+    def unsubscribe(self, now: int) -> None:
+        """Give all partitions up and leave; a later subscription joins again (leaveGroup).
+
+        What waits for the application to take an event up finds that its state is over.
+        """
+        self._subscription_updated = False
+        if self.events:
+            self._reconciling = self._releasing = False
+        self.give_up_all()
+        if self.state is MemberState.FENCED:
+            self._forget_assignment()
+            self._to(MemberState.UNSUBSCRIBED)
+        self.leave(now, _ignore)
+
     def leave(self, now: int, left: Then) -> None:
         """Leave the group; ``left(now)`` is called when the last heartbeat has its answer.
 
@@ -155,6 +169,9 @@ class ConsumerMembershipManager:
         if self.state is MemberState.UNSUBSCRIBED and self._complete_leave(now):
             return
         if self.state in NOT_IN_GROUP:
+            return
+        if response.member_epoch < 0:
+            self._complete_leave(now)  # the application has subscribed again meanwhile
             return
         self._membership.generation_id = response.member_epoch
         self._membership.take_assignment()

@@ -70,7 +70,7 @@ class StickyAssignor(AbstractStickyAssignor):
         super().__init__()
         self._assigned: StickyUserData | None = None
 
-    def user_data(self) -> StickyUserData | None:
+    def user_data(self, _topics: tuple[str, ...]) -> StickyUserData | None:
         """Return the last assignment; None before the first."""
         return self._assigned
 
@@ -101,7 +101,7 @@ class CooperativeStickyAssignor(AbstractStickyAssignor):
         self._generation = NO_GENERATION
         self.withholds = True  # what another member still owns
 
-    def user_data(self) -> int:
+    def user_data(self, _topics: tuple[str, ...]) -> int:
         """Return the generation of the last assignment, for leaders before Kafka 3.5."""
         return self._generation
 

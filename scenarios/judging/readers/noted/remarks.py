@@ -71,8 +71,8 @@ class Remarks:
             ]
         if missing and self._returned:
             found.append(
-                f"the application of {_and(list(self._returned))} has returned; a consumer that it"
-                " has not stopped keeps its partitions and reads nothing"
+                f"the application of {_and(list(self._returned))} has returned, which ends its"
+                " process: it reads no more, and what it has not stopped has left no group"
             )
         return found
 
