@@ -50,8 +50,8 @@ class ControlRequests:
         self._leaders: dict[PartitionKey, tuple[int, int]] = {}  # leader and its epoch
         self._epochs: dict[PartitionKey, int] = {}  # the newest partition epoch
         self._replicas: dict[PartitionKey, int] = {}  # the zxid of the newest assignment
-        self._leading: dict[Place, int] = {}  # by their own account, under which epoch
-        self._hosted: dict[Place, None] = {}
+        self._hosted: dict[PartitionKey, dict[str, int]] = {}
+        """The replicas by their own account: −1, or the leader epoch under which it leads"""
         self._deposed: dict[Place, int] = {}  # who has to hear of a new leader, and since when
         self._removed: dict[Place, int] = {}  # who has to delete a replica, and since when
         trace = cluster.trace
@@ -93,7 +93,7 @@ class ControlRequests:
             self._leaves(node)
         elif fact.change == "registered":
             self._gone.pop(node, None)
-            for key in [each[0] for each in self._leading if each[1] == node]:
+            for key in [each for each, hosts in self._hosted.items() if node in hosts]:
                 self._judge_leader(key, node, t)
 
     def _leaves(self, node: str) -> None:
@@ -114,21 +114,22 @@ class ControlRequests:
         if fact.offset > self._replicas.get(key, -1):
             self._replicas[key] = fact.offset
             named = [node_of(broker) for broker in fact.replicas]
-            for place in [each for each in self._hosted if each[0] == key]:
-                if place[1] in named:
-                    self._removed.pop(place, None)
-                elif place[1] not in self._gone:
-                    self._removed.setdefault(place, t)
+            for node in self._hosted.get(key, ()):
+                if node in named:
+                    self._removed.pop((key, node), None)
+                elif node not in self._gone:
+                    self._removed.setdefault((key, node), t)
         if fact.partition_epoch > self._epochs.get(key, -1):
             self._epochs[key] = fact.partition_epoch
             self._leaders[key] = (fact.leader, fact.leader_epoch)
-            for place in [each for each in self._leading if each[0] == key]:
-                self._judge_leader(*place, t)
+            for node in self._hosted.get(key, ()):
+                self._judge_leader(key, node, t)
 
     def _judge_leader(self, key: PartitionKey, node: str, t: int) -> None:
         """Let the wait of a leader by its own account begin, if another one is written."""
         leader, epoch = self._leaders.get(key, (-1, -1))
-        if leader < 0 or node_of(leader) == node or epoch <= self._leading[key, node]:
+        own = self._hosted[key][node]
+        if own < 0 or leader < 0 or node_of(leader) == node or epoch <= own:
             self._deposed.pop((key, node), None)
         elif node not in self._gone:
             self._deposed[key, node] = t
@@ -138,43 +139,41 @@ class ControlRequests:
             self._forget(key)
 
     def _forget(self, key: PartitionKey) -> None:
-        for known in (self._leading, self._hosted, self._deposed, self._removed):
-            self._drop(known, [each for each in known if each[0] == key])
+        for node in self._hosted.pop(key, ()):
+            self._deposed.pop((key, node), None)
+            self._removed.pop((key, node), None)
 
     # ---------------------------------------------------------------------------- what is heard
 
     def _on_leader(self, _seq: int, t: int, node: str, fact: facts.BecameLeader) -> None:
         key = (fact.topic_id, fact.partition)
-        self._hosted[key, node] = None
-        self._leading[key, node] = fact.leader_epoch
+        self._hosted.setdefault(key, {})[node] = fact.leader_epoch
         if self._ensemble:
             self._judge_leader(key, node, t)
 
     def _on_follower(self, _seq: int, _t: int, node: str, fact: facts.BecameFollower) -> None:
-        place = ((fact.topic_id, fact.partition), node)
-        self._hosted[place] = None
-        self._leading.pop(place, None)
-        self._deposed.pop(place, None)
+        key = (fact.topic_id, fact.partition)
+        self._hosted.setdefault(key, {})[node] = -1
+        self._deposed.pop((key, node), None)
 
     def _on_lost(
         self, _seq: int, _t: int, node: str, fact: facts.LogDeleted | facts.ReplicaFailed
     ) -> None:
-        place = ((fact.topic_id, fact.partition), node)
-        for known in (self._leading, self._hosted, self._deposed, self._removed):
-            known.pop(place, None)
+        self._lose((fact.topic_id, fact.partition), node)
+
+    def _lose(self, key: PartitionKey, node: str) -> None:
+        self._hosted.get(key, {}).pop(node, None)
+        self._deposed.pop((key, node), None)
+        self._removed.pop((key, node), None)
 
     def _on_host(
         self, _seq: int, _t: int, node: str, _fact: facts.HostStarted | facts.HostStopped
     ) -> None:
         if node == self._controller:
             self._controller = ""
-        for known in (self._leading, self._hosted, self._deposed, self._removed):
-            self._drop(known, [each for each in known if each[1] == node])
-
-    @staticmethod
-    def _drop(known: dict[Place, int] | dict[Place, None], places: list[Place]) -> None:
-        for place in places:
-            del known[place]
+        for key, hosts in self._hosted.items():
+            if node in hosts:
+                self._lose(key, node)
 
     # ---------------------------------------------------------------------------- what is overdue
 
