@@ -161,9 +161,10 @@ CASES: tuple[Case, ...] = (
     ),
     Case(
         "a share partition whose start has no state",
-        "share-start-between-two-batches",
-        "M01-hw-ignores-followers",
-        "ISRDATA",
+        "excuses/share-start-without-a-state",
+        "M45-new-partitions-unseen",
+        "no-progress",
+        seed=1,
     ),
     Case(
         "a share partition whose start stays behind a read gap",
