@@ -123,6 +123,8 @@ class ConsumerGroups:
         if fact.rebalance_timeout_ms:
             member.rebalance_us = fact.rebalance_timeout_ms * 1000
         member.instance_id = fact.instance_id or member.instance_id
+        if fact.instance_id is None and (joins or fact.api == "JoinGroup"):
+            member.dynamic = True
         if view is not None and not self._is_outdated(node, fact):
             self._hear(seq, t, view, fact)
 
@@ -177,7 +179,7 @@ class ConsumerGroups:
             (view.asked if fact.api in ANSWERED_LATE else view.heard)[member_id] = t
         for known in view.members if joins and fact.instance_id else ():
             other = self._members.get((fact.group, known), Member())
-            own = other.instance_id or instance_of(known)
+            own = other.instance_id or ("" if other.dynamic else instance_of(known))
             if known != member_id and own == fact.instance_id:
                 view.replaced[known] = None
 

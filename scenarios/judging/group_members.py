@@ -130,6 +130,8 @@ class GroupMembers:
         joins = fact.api == "JoinGroup"
         if joins and not fact.member_id and fact.instance_id is not None:
             member = self._statics[fact.group, fact.instance_id] = GroupMember()
+        elif joins and fact.member_id and fact.instance_id is None:
+            member = self._members.setdefault((fact.group, fact.member_id), GroupMember())
         else:
             member = self.member(fact.group, fact.member_id, fact.instance_id)
         return member, member.learn(t_us, fact) if joins else ""
@@ -138,7 +140,9 @@ class GroupMembers:
         """Return a member. A static one joins without an id; the next new id is that of the join.
 
         Kafka makes it of the group.instance.id and a random part. A static classic member that
-        joins a consumer group gets a random one (harm/truth/given_ids.py).
+        joins a consumer group gets a random one (harm/truth/given_ids.py). A dynamic member's id
+        begins with its client.id, which may be another one's group.instance.id: its JoinGroup,
+        which names none, tells that it is dynamic (:meth:`hear`; KIP-394: it joins under its id).
         """
         known = self._members.get((group, member_id))
         if known is not None and (member_id or instance_id is None):

@@ -182,7 +182,8 @@ GIVEN_IDS = """
 
 GROUP_STATICS = """
     -- The static members of classic groups. The id that a coordinator gives one begins with its
-    -- group.instance.id; one that joins a consumer group gets a random id.
+    -- group.instance.id; one that joins a consumer group gets a random id. A dynamic member's id
+    -- begins with its client.id, which may be the same: it has joined under its id and named none.
     SELECT run, group, member_id, any_value(instance_id) AS static
     FROM (SELECT run, group, member_id, instance_id FROM MemberRequest
           WHERE instance_id IS NOT NULL AND member_id != '' AND api != 'ConsumerGroupHeartbeat'
@@ -197,7 +198,10 @@ GROUP_STATICS = """
                       SELECT run, group, explode(member_ids) FROM GroupState))
           LEFT SEMI JOIN (SELECT run, group, instance_id AS prefix FROM MemberRequest
                           WHERE api = 'JoinGroup' AND instance_id IS NOT NULL)
-              USING (run, group, prefix))
+              USING (run, group, prefix)
+          LEFT ANTI JOIN (SELECT run, group, member_id FROM MemberRequest
+                          WHERE api = 'JoinGroup' AND member_id != '' AND instance_id IS NULL)
+              USING (run, group, member_id))
     GROUP BY run, group, member_id"""
 
 STEP_MEMBERS = """

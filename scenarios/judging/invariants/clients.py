@@ -36,6 +36,7 @@ class Clients:
         self._generation: dict[tuple[str, int], tuple[int, int]] = {}
         self._unordered: dict[str, None] = {}  # groups whose commits have no order of generations
         self._deleted: dict[str, None] = {}  # names of topics
+        self._dynamic: dict[tuple[str, str], None] = {}  # (group, member id), as JoinGroups tell
         self._instances: dict[str, dict[str, None]] = {}  # group -> the group.instance.ids
         trace = cluster.trace
         trace.subscribe(facts.Polled, self._on_polled)
@@ -99,6 +100,15 @@ class Clients:
             self._unordered[fact.group] = None
         if fact.instance_id is not None:
             self._instances.setdefault(fact.group, {})[fact.instance_id] = None
+        elif fact.api == "JoinGroup" and fact.member_id:
+            self._dynamic[fact.group, fact.member_id] = None
+
+    def _instance_of(self, group: str, member_id: str) -> str:
+        """Return the group.instance.id of a classic member, "" for one that is known as dynamic.
+
+        Its id begins with its client.id, which may be the group.instance.id of another one.
+        """
+        return "" if (group, member_id) in self._dynamic else instance_of(member_id)
 
     def _on_state(self, seq: int, t: int, _node: str, fact: facts.GroupState) -> None:
         """EXCL: a group has one member for each group.instance.id (KIP-345).
@@ -120,7 +130,7 @@ class Clients:
             return
         members: dict[str, str] = {}
         for member_id in fact.member_ids:
-            instance = instance_of(member_id)
+            instance = self._instance_of(fact.group, member_id)
             if instance in known and members.setdefault(instance, member_id) != member_id:
                 self.cluster.violated(
                     "EXCL", seq, t, self.cluster.group_key(fact.group),
@@ -136,10 +146,10 @@ class Clients:
         """
         known, told = self._instances.get(fact.group, {}), self._told.get(fact.group, {})
         new = [member_id for member_id in fact.member_ids if member_id not in told]
-        present = {instance_of(member_id): None for member_id in new}
+        present = {self._instance_of(fact.group, member_id): None for member_id in new}
         owners = self._owners.get((fact.group, fact.generation), {})
         for name, (owner, _) in list(owners.items()):
-            instance = instance_of(owner)
+            instance = self._instance_of(fact.group, owner)
             if owner not in fact.member_ids and instance in known and instance in present:
                 del owners[name]
 

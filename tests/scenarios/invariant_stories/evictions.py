@@ -37,6 +37,11 @@ DEPLOYED: list[Row] = [  # the process of x-1 has another session timeout than b
 ]  # fmt: skip
 
 
+NAMESAKES: list[Row] = [  # x-1 is static, x-9 a dynamic member with the client.id x
+    OFFSETS, LOADED, RESTARTED, asks("JoinGroup", "x-9", -1),
+    group("CompletingRebalance", 1, "x-1", "x-9"), asks("SyncGroup", "x-1"),
+    asks("SyncGroup", "x-9"), group("Stable", 1, "x-1", "x-9"),
+]  # fmt: skip
 FORMER: list[Row] = [reverted(), group("PreparingRebalance", 1, "m1", "x-1")]
 
 STORIES: Stories = {  # name: what happened before, how it goes on well, and badly
@@ -59,6 +64,16 @@ STORIES: Stories = {  # name: what happened before, how it goes on well, and bad
         [*ALONE, asks("JoinGroup", "", -1, instance="x"), group("Stable", 1, "m1", "x-1")],
         [later(6), group("Stable", 1, "m1")],
         [later(5.9), group("Stable", 1, "m1")],
+    ),
+    "needless-eviction a dynamic member has another one's group.instance.id for its client.id": (
+        NAMESAKES,
+        [asks("JoinGroup", "", -1, instance="x"), group("Stable", 1, "x-2", "x-9")],
+        [asks("JoinGroup", "", -1, instance="x"), group("Stable", 1, "x-1")],
+    ),
+    "needless-eviction a static member joins again beside a namesake": (
+        [*NAMESAKES, asks("JoinGroup", "x-1", -1, instance="x")],
+        [asks("JoinGroup", "", -1, instance="x"), group("Stable", 1, "x-2", "x-9")],
+        [asks("JoinGroup", "", -1, instance="x"), group("Stable", 1, "x-1")],
     ),
     "needless-eviction a member that has not left": (
         ALONE,

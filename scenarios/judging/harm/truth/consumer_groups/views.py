@@ -19,6 +19,7 @@ class Member:
     rebalance_us: int = 0
     instance_id: str | None = None
     session_us: int = 0  # of a classic member; 0: it uses the consumer protocol
+    dynamic: bool = False  # it has joined under its id, and named no group.instance.id
 
 
 @dataclass(slots=True)
