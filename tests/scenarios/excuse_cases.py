@@ -326,6 +326,13 @@ CASES: tuple[Case, ...] = (
         seed=1,
     ),
     Case(
+        "a candidate that was removed",
+        "excuses/candidate-removed",
+        "M45-new-partitions-unseen",
+        "no-progress",
+        seed=1,
+    ),
+    Case(
         "a metadata quorum that has lost its voters",
         "quorum-lost-with-a-voters-disk",
         "M45-new-partitions-unseen",

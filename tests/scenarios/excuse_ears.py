@@ -37,6 +37,10 @@ from kafkasim.scenarios.judging.transactions.liveness.controllers.leaderless imp
     CLEARED_ELR,
     UNKNOWN_LEADER,
 )
+from kafkasim.scenarios.judging.transactions.liveness.controllers.lost_voters import (
+    LOST as LOST_VOTERS,
+)
+from kafkasim.scenarios.judging.transactions.liveness.controllers.lost_voters import UNSTARTABLE
 from kafkasim.scenarios.judging.transactions.liveness.failed_replicas import (
     FORGOTTEN as FORGOTTEN_START,
 )
@@ -264,8 +268,17 @@ EARS: dict[str, tuple[tuple[str, Sign], ...]] = {
     "a classic member that nobody watches": (
         (f"{LIVENESS}.groups.unwatched:UnwatchedMembers.excuse", _answered),
     ),
+    "a candidate that was removed": (
+        (
+            f"{LIVENESS}.controllers.lost_voters:LostVoters.excuse",
+            lambda why, _asked: why == UNSTARTABLE,
+        ),
+    ),
     "a metadata quorum that has lost its voters": (
-        (f"{LIVENESS}.controllers.lost_voters:LostVoters.excuse", _answered),
+        (
+            f"{LIVENESS}.controllers.lost_voters:LostVoters.excuse",
+            lambda why, _asked: why == LOST_VOTERS,
+        ),
     ),
     "a leader of the quorum that is no voter": (
         (f"{LIVENESS}.controllers.unlisted_leader:UnlistedLeader.excuse", _answered),
