@@ -14,25 +14,37 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from kafkasim.model.facts import SCHEMA_VERSION
+from kafkasim.analysis.source.schema import AS_JSON, RUNS, arrow
+from kafkasim.model.facts import COLUMNS, FACTS, SCHEMA_VERSION
 
 TRACE = "trace.parquet"
 MANIFEST = "manifest.json"
 
+COLUMN_TYPES = dict(zip(COLUMNS, arrow(COLUMNS).types, strict=True))
+"""The columns of a trace, and Arrow's types of them."""
+
+MAY_BE_NULL = ("traceback",)
+"""What a manifest may have as null."""
+
 NEEDED = ("scenario", "seed", "digest", "verdict")
 """What a manifest must hold to be judged."""
 
-TYPES: dict[str, type] = {
-    "scenario": str, "seed": int, "digest": str, "verdict": str, "rows": int, "topics": dict,
-    "permits": list, "anomalies": list, "expected": list, "losses": list,
-    "offsets_partitions": list, "stall_excuse": str, "reason": str, "ready_us": int,
+_ROWS: dict[str, list[type]] = {
+    "losses": [str, int, int, int, int, int, str], "partitions": [str, int, str],
+    "homes": [str, str, int],
 }  # fmt: skip
-"""The types of what is read from a manifest."""
+"""The fields of the rows in a manifest's lists of rows (``source/schema.py:STRUCTS``)."""
 
-LOSS = [str, int, int, int, int, int, str]
-"""A loss in a manifest: topic id, partition, first and end offset, row, time in µs, reason."""
+_WORDS = {
+    "string": "text", "int64": "whole number of 64 bits", "double": "number", "bool": "truth value",
+    "list<string>": "list of texts", "map<string, int64>": "table of whole numbers",
+    "map<string, string>": "table of texts",
+}  # fmt: skip
+
+_JSON = {name: type(nothing) for name, nothing in AS_JSON.items()}
 
 
 class BadInput(ValueError):
@@ -156,6 +168,7 @@ def check_trace(path: Path, manifest: Mapping[str, Any]) -> None:
         raise BadInput(f"{path}: is missing, though {MANIFEST} is there")
     try:
         footer = pq.read_metadata(path)
+        found = footer.schema.to_arrow_schema()
     except (pa.ArrowException, OSError, ValueError) as error:
         reason = str(error).split("\n")[0][:120]
         raise BadInput(f"{path}: not a whole Parquet file ({reason})") from None
@@ -167,9 +180,48 @@ def check_trace(path: Path, manifest: Mapping[str, Any]) -> None:
             f"{path}: written with trace schema {version}, this is {SCHEMA_VERSION};"
             " run it again with this version"
         )
+    for name, kind in COLUMN_TYPES.items():
+        if name not in found.names or found.field(name).type != kind:
+            raise BadInput(f"{path}: no trace of kafkasim (no column {name} of type {kind})")
     rows = footer.num_rows
     if rows != manifest.get("rows", rows):
         raise BadInput(f"{path}: has {rows} rows, its manifest says {manifest['rows']}")
+
+
+def read_trace(directory: Path, columns: Sequence[str], **how: Any) -> pa.Table:
+    """Return columns of a run's trace; ``how`` are further arguments of ``read_table``.
+
+    Raises:
+        BadInput: the file cannot be read to its end.
+    """
+    path = directory / TRACE
+    try:
+        return pq.read_table(path, columns=list(columns), partitioning=None, **how)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        reason = str(error).split("\n")[0][:120]
+        raise BadInput(f"{path}: not a whole Parquet file ({reason})") from None
+
+
+def check_values(directory: Path, rows: pa.Table) -> None:
+    """Raise BadInput unless every row of a trace has the fields that its kind always has."""
+    kinds = rows["kind"]
+    for name in rows.column_names:
+        if rows[name].null_count:
+            of = pa.array([kind for kind, needed in _FIELDS.items() if name in needed], pa.string())
+            missing = pc.and_(pc.is_null(rows[name]), pc.is_in(kinds, value_set=of))
+            if pc.any(missing).as_py():
+                kind = kinds.filter(missing)[0]
+                raise BadInput(f"{directory / TRACE}: a row of kind {kind} has no {name}")
+
+
+_FIELDS = {
+    kind: ["seq", "t_us", "node", *[
+        name for name, field in fact.__dataclass_fields__.items()  # type: ignore[attr-defined]
+        if "None" not in str(field.type)
+    ]]
+    for kind, fact in FACTS.items()
+}  # fmt: skip
+"""What a row of each kind always has."""
 
 
 def read_manifest(path: Path) -> dict[str, Any]:
@@ -189,13 +241,41 @@ def read_manifest(path: Path) -> dict[str, Any]:
     lacking = [key for key in NEEDED if key not in manifest]
     if lacking:
         raise BadInput(f"{path}: not a manifest (it lacks {', '.join(lacking)})")
-    for key, kind in TYPES.items():
-        if key in manifest and not isinstance(manifest[key], kind):
-            raise BadInput(f"{path}: {key} is no {kind.__name__}: {manifest[key]!r:.80}")
-    for row in manifest.get("losses", []):
-        if not isinstance(row, list) or [type(value) for value in row] != LOSS:
-            raise BadInput(f"{path}: losses: {row!r:.80} is no loss")
-    for row in manifest.get("offsets_partitions", []):
-        if not isinstance(row, list) or [type(value) for value in row] != [str, str, int]:
-            raise BadInput(f"{path}: offsets_partitions: {row!r:.80} is no partition of a group")
+    for key, declared in RUNS.items():
+        value = manifest.get(key)
+        if key in _JSON and not isinstance(manifest.get(key, _JSON[key]()), _JSON[key]):
+            raise BadInput(f"{path}: {key} is no {_JSON[key].__name__}: {value!r:.80}")
+        if key in manifest and key not in (*_JSON, *MAY_BE_NULL):
+            wrong = _wrong(declared, value)
+            if wrong:
+                raise BadInput(f"{path}: {key} {wrong}")
     return manifest
+
+
+def _wrong(declared: str, value: Any) -> str:
+    """Return what is wrong with a value of a manifest, or ""."""
+    if declared not in _ROWS:
+        return "" if _is(declared, value) else f"is no {_WORDS[declared]}: {value!r:.80}"
+    if not isinstance(value, list):
+        return f"is no list: {value!r:.80}"
+    for row in value:
+        if not isinstance(row, list) or [type(each) for each in row] != _ROWS[declared]:
+            names = ", ".join(kind.__name__ for kind in _ROWS[declared])
+            return f"has {row!r:.80}, no row of ({names})"
+        if not all(_is("int64", each) for each in row if isinstance(each, int)):
+            return f"has {row!r:.80}, with a number of more than 64 bits"
+    return ""
+
+
+def _is(declared: str, value: Any) -> bool:
+    """Return whether a value is of a type of a manifest."""
+    if declared == "int64":
+        return type(value) is int and -(2**63) <= value < 2**63
+    if declared == "double":
+        return type(value) in (int, float) and abs(value) < 2**63
+    if declared.startswith("list<"):
+        return isinstance(value, list) and all(isinstance(each, str) for each in value)
+    if declared.startswith("map<"):
+        inner = declared[5:-1].rpartition(", ")[2]
+        return isinstance(value, dict) and all(_is(inner, each) for each in value.values())
+    return isinstance(value, bool if declared == "bool" else str)

@@ -15,7 +15,6 @@ from functools import cached_property
 from typing import Any, Self
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -28,6 +27,7 @@ from kafkasim.analysis.runs import (
     check_version,
     chosen,
     find_runs,
+    read_trace,
 )
 from kafkasim.analysis.source.schema import RUNS, ddl, stored_row
 from kafkasim.analysis.spark.files import empty, local_path, located, matching
@@ -206,7 +206,7 @@ class StoredDirectories(Stored):
     def kinds(self) -> frozenset[str]:
         """The kinds of fact that have rows: the dictionary of the column, without its values."""
         names = ["kind"]
-        columns = (pq.read_table(run.place / TRACE, columns=names, read_dictionary=names)["kind"]
+        columns = (read_trace(run.place, names, read_dictionary=names)["kind"]
                    for run in self.runs if not run.crashed)  # fmt: skip
         return frozenset(
             kind for column in columns for chunk in column.chunks

@@ -13,9 +13,15 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
-
-from kafkasim.analysis.runs import MANIFEST, TRACE, StoredRun, check_trace, read_manifest
+from kafkasim.analysis.runs import (
+    MANIFEST,
+    TRACE,
+    StoredRun,
+    check_trace,
+    check_values,
+    read_manifest,
+    read_trace,
+)
 
 Key = tuple[str, int]
 Row = dict[str, Any]
@@ -120,12 +126,9 @@ def read_rows(directory: Path, kinds: Sequence[str], columns: Sequence[str]) -> 
         BadInput: the run is not whole.
     """
     check_trace(directory / TRACE, read_manifest(directory / MANIFEST))
-    table = pq.read_table(
-        directory / TRACE,
-        columns=["seq", "t_us", "node", "kind", *columns],
-        filters=[("kind", "in", list(kinds))],
-        partitioning=None,
-    )
+    wanted = ["seq", "t_us", "node", "kind", *columns]
+    table = read_trace(directory, wanted, filters=[("kind", "in", list(kinds))])
+    check_values(directory, table)
     rows: list[Row] = table.to_pylist()
     return rows
 

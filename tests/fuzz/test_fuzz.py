@@ -1,4 +1,4 @@
-"""Mutated input gives a verdict or one line, never an exception: 2 000 seeded mutants.
+"""Mutated input gives a verdict or one line, never an exception: 2 150 seeded mutants.
 
 ``tests/soak/test_mutants.py`` tries 100 000. The mutants that found a defect stay: those of
 scenarios in ``tests/scenarios/test_bad_input.py``, those of manifests in ``REGRESSIONS``.
@@ -13,8 +13,10 @@ from typing import Any
 import pytest
 
 from tests.fuzz.harness import answer, properties_mutant, scenario_mutant, short_runs, stored_run
+from tests.fuzz.readers import COMMANDS as READERS
+from tests.fuzz.readers import ReadRun
 
-SCENARIOS, PROPERTIES, STORED = 1200, 400, 400
+SCENARIOS, PROPERTIES, STORED, READ = 1200, 400, 400, 150
 RUN_EVERY = 8
 CHUNKS = 4
 
@@ -50,8 +52,15 @@ REGRESSIONS: dict[str, tuple[str, Any]] = {
     "an observation without a time": ("observations", {"fenced": None}),
     "observations that are no table": ("observations", []),
     "more rows than the trace has": ("rows", 10**6),
+    "settings that are no texts": ("settings", [{}]),
+    "a loss that is a text": ("losses", ["x"]),
+    "a loss of an offset beyond 64 bits": ("losses", [["t", 0, 10**30, 1, 1, 1, "x"]]),
+    "simulated for a text": ("sim_seconds", "x"),
+    "a topic whose name is a number": ("topics", {"t": 3}),
 }
 """Keys of a manifest and the values with which kafkasim once failed."""
+
+QUICK_READERS = (["metrics"], ["check"])
 
 COMMANDS = (["describe", "topics"], ["describe", "quorum"], ["replay"], ["explain"])
 
@@ -82,13 +91,45 @@ def test_a_mutated_stored_run_is_read_or_refused(tmp_path: Path) -> None:
     assert {number: wrong for number, wrong in tried.items() if wrong} == {}
 
 
+@pytest.mark.slow
+def test_a_mutated_run_is_judged_measured_and_drawn_or_refused(tmp_path: Path) -> None:
+    with stored_run(tmp_path) as stored:
+        reading = ReadRun(stored)
+        tried = {number: reading.try_mutant(number) for number in range(READ)}
+    assert {number: wrong for number, wrong in tried.items() if wrong} == {}
+
+
+@pytest.mark.parametrize("command", READERS, ids=" ".join)
+def test_a_run_without_its_manifest_or_trace_is_refused(tmp_path: Path, command: list[str]) -> None:
+    with stored_run(tmp_path) as stored:
+        reading = ReadRun(stored)
+        manifest = json.dumps(stored.manifest).encode()
+        found = {}
+        for name, files in (
+            ("whole", (manifest, stored.trace)), ("no manifest", (None, stored.trace)),
+            ("no trace", (manifest, None)), ("empty manifest", (b"", stored.trace)),
+            ("empty trace", (manifest, b"")), ("half a trace", (manifest, stored.trace[:5000])),
+        ):  # fmt: skip
+            reading.write(*files)
+            found[name] = reading.code(command)
+        reading.write_table(lambda table: table, version="0")
+        found["another version"] = reading.code(command)
+        reading.write_table(lambda table: table.drop_columns(["leader_epoch"]))
+        found["a column less"] = reading.code(command)
+    assert found == {name: 0 if name == "whole" else 2 for name in found}
+
+
 def test_a_manifest_that_once_made_kafkasim_fail_is_refused(tmp_path: Path) -> None:
     with stored_run(tmp_path) as stored:
-        found = {}
+        reading, found = ReadRun(stored), {}
         for name, (key, value) in REGRESSIONS.items():
             manifest = json.dumps({**stored.manifest, key: value}).encode()
             for command in COMMANDS:
                 if wrong := stored.answer(manifest, stored.trace, command):
+                    found[name, *command] = wrong
+            reading.write(manifest, stored.trace)
+            for command in QUICK_READERS:
+                if wrong := reading.answer(command):
                     found[name, *command] = wrong
     assert found == {}
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.fuzz.harness import properties_mutant, scenario_mutant, short_runs, stored_run
+from tests.fuzz.readers import ReadRun
 
 FIRST = int(os.environ.get("KAFKASIM_SOAK_FIRST_MUTANT", "100000"))
 COUNT = int(os.environ.get("KAFKASIM_SOAK_MUTANTS", "100000"))
@@ -22,14 +23,17 @@ CHUNK = 1000
 def test_mutants_are_judged_or_refused(first: int, tmp_path: Path) -> None:
     wrong: dict[str, str] = {}
     with short_runs(10), stored_run(tmp_path) as stored:
+        reading = ReadRun(stored)
         for number in range(first, min(first + CHUNK, FIRST + COUNT)):
-            kind = number % 5
+            kind = number % 6
             if kind < 3:
                 found = scenario_mutant(number, tmp_path)
             elif kind == 3:
                 found = properties_mutant(number, tmp_path)
-            else:
+            elif kind == 4:
                 found = stored.try_mutant(number)
+            else:
+                found = reading.try_mutant(number)
             if found:
                 wrong[f"{number} of kind {kind}"] = found
     assert wrong == {}

@@ -411,7 +411,8 @@ def metrics(
     at_us = moment_us(at, dict(one.manifest), last_us) - ready_us
     from kafkasim.analysis.figures import metrics as measuring
 
-    found = measuring.of_run(one, at_us)
+    with input_errors():
+        found = measuring.of_run(one, at_us)
     if json:
         say_json(found.to_json())
         return OK
