@@ -5,6 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from kafkasim.model.broker.common.quotas.client_quotas import ClientQuotaManager
 from kafkasim.model.broker.common.quotas.rate import Rate
 from kafkasim.model.controller.common.image import MetadataImage
@@ -138,3 +140,29 @@ def test_a_throttled_connection_stays_muted_and_its_client_waits() -> None:
     result = run(parse(scenario, "quota"), 1)
     assert result.verdict == "pass"
     assert result.observations.keys() >= {"throttled:producer-1", "slow-acks:producer-1"}
+
+
+@pytest.mark.parametrize(
+    ("rate", "verdict", "anomalies"),
+    [(1300, "fail", ["no-progress", "unseen"]), (1700, "pass", [])],
+)
+def test_a_batch_above_all_windows_of_the_quota_is_never_given(
+    rate: int, verdict: str, anomalies: list[str]
+) -> None:
+    """What is left of KAFKA-9677: the first batch of an answer is read whole."""
+    scenario = {
+        "name": "quota", "claim": "A batch of 16 KB needs a quota of 1.4 KB/s.", "duration": "5s",
+        "cluster": {"brokers": 1, "controllers": 1,
+                    "config": {"offsets.topic.replication.factor": 1}},
+        "topics": [{"name": "orders"}],
+        "workload": [
+            {"kind": "producer", "rate": "20/s", "value-size": 800,
+             "config": {"linger.ms": 10_000}},
+            {"kind": "consumer-group", "group": "g", "topics": ["orders"],
+             "config": {"auto.offset.reset": "earliest"}},
+        ],
+        "operations": [{"kind": "alter-client-quotas", "at": "0s", "client-id": "consumer-1",
+                        "config": {"consumer_byte_rate": rate}}],
+    }  # fmt: skip
+    result = run(parse(scenario, "quota"), 1)
+    assert (result.verdict, result.anomalies) == (verdict, anomalies)

@@ -32,6 +32,9 @@ DUPLICATES = 0.05
 RATES = (1000, 3000, 10_000, 50_000)
 """Bytes a second. Drawn clients write and read some kilobytes a second."""
 
+READING_RATES = (2000, 3000, 10_000, 50_000)
+"""The same of a consumer: a full batch, of 16 384 bytes, fits the windows of 10 s."""
+
 SHARED_RATES = (10_000, 50_000)
 """The same of consumers that share a quota; see :func:`client_quotas`."""
 
@@ -44,7 +47,8 @@ def client_quotas(rng: random.Random, data: dict[str, Any]) -> None:
 
     A throttled Fetch is answered without records (KafkaApis.handleFetchRequest), so one consumer
     may starve while others of its user use the quota up with answers that have none either. Such
-    a quota is well above what those take.
+    a quota is well above what those take. And a batch that exceeds the quota's windows is never
+    given to anybody, although the rest of an answer is cut to them (KAFKA-9677).
     """
     if rng.random() >= QUOTAS or _about_its_faults(data):
         return
@@ -59,7 +63,8 @@ def client_quotas(rng: random.Random, data: dict[str, Any]) -> None:
             ["producer_byte_rate", "consumer_byte_rate"],
         ))  # fmt: skip
         at = rng.randrange(200, 4000)
-        config = {key: rng.choice(RATES) for key in keys}
+        rates = {"producer_byte_rate": RATES, "consumer_byte_rate": READING_RATES}
+        config = {key: rng.choice(rates[key]) for key in keys}
         if "client-id" not in entity and "consumer_byte_rate" in keys:
             config["consumer_byte_rate"] = rng.choice(SHARED_RATES)
         quota = {"kind": "alter-client-quotas", **entity}
