@@ -324,6 +324,7 @@ class FaultTable(Table):
     direction: Literal["request", "response"] | None = None  # hold
     kinds: list[str] = []  # nemesis: the kinds that it draws from
     gap: Duration | None = None  # nemesis: the mean time between its faults
+    purposes: list[str] = []  # nemesis: of connections that it cuts; none: those of KRaft
 
 
 class OperationTable(Table):

@@ -151,6 +151,8 @@ def _nemesis(
     options: dict[str, Any] = {} if table.gap is None else {"mean_gap_us": table.gap}
     if table.for_ is not None:
         options |= {"shortest_us": table.for_.low, "longest_us": table.for_.high}
+    if table.purposes:
+        options["purposes"] = tuple(table.purposes)
     nemesis = Nemesis(
         table.nodes or servers, scenario.duration, clients,
         tuple(scenario.cluster.racks), weights=weights, **options,

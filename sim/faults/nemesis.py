@@ -40,6 +40,7 @@ Kinds that break a claim by themselves (disk-failure, disk-full, disk-read-error
 bit-rot) and the loss of whole racks are drawn only if a scenario asks for them."""
 
 PURPOSES = ("raft-fetch", "heartbeat", "alter-partition", "replica-fetch")
+"""Purposes of the connections that servers of a KRaft cluster open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,7 @@ class Nemesis:
     shortest_us: int = SECOND // 2  # a fault lasts from this
     longest_us: int = 15 * SECOND  # to this
     weights: Mapping[str, int] = field(default_factory=lambda: WEIGHTS)
+    purposes: Sequence[str] = PURPOSES  # of connections that a cut-purpose cuts
 
     def __post_init__(self) -> None:
         if not self.servers:
@@ -109,11 +111,13 @@ class Nemesis:
         length = self.longest_us - self.shortest_us
         lasts = self.shortest_us + int(rng.random() * (length + 1))
         duration = None if spec.duration == "none" else min(lasts, self.duration_us - at_us)
-        parameters = _draw_parameters(kind, rng)
+        parameters = _draw_parameters(kind, rng, self.purposes)
         return Fault(kind, (target,), others, at_us, None, duration, parameters, guarded=True)
 
 
-def _draw_parameters(kind: str, rng: random.Random) -> tuple[tuple[str, Parameter], ...]:
+def _draw_parameters(
+    kind: str, rng: random.Random, purposes: Sequence[str]
+) -> tuple[tuple[str, Parameter], ...]:
     """Return parameters for a fault; it costs one draw, whatever the kind."""
     draw = rng.random()
     if kind == "slow-link":
@@ -121,7 +125,7 @@ def _draw_parameters(kind: str, rng: random.Random) -> tuple[tuple[str, Paramete
     if kind == "flaky":
         return (("loss", (1 + int(draw * 30)) / 100),)
     if kind == "cut-purpose":
-        return (("purpose", PURPOSES[int(draw * len(PURPOSES))]),)
+        return (("purpose", purposes[int(draw * len(purposes))]),)
     if kind == "slow-disk":
         return (("factor", 2 + int(draw * 98)),)
     if kind == "clock-step":

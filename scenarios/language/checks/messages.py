@@ -36,10 +36,12 @@ def check_selection(place: str, fault: FaultTable) -> None:
     Raises:
         ValueError: there is no such API or purpose, or an answer of a kind that is none.
     """
-    if fault.purpose is not None and fault.purpose not in PURPOSES:
-        raise ValueError(
-            f"{place}.purpose: no purpose {fault.purpose!r}; allowed: {', '.join(PURPOSES)}"
-        )
+    for key, purposes in (("purpose", [fault.purpose]), ("purposes", fault.purposes)):
+        for purpose in purposes:
+            if purpose is not None and purpose not in PURPOSES:
+                raise ValueError(
+                    f"{place}.{key}: no purpose {purpose!r}; allowed: {', '.join(PURPOSES)}"
+                )
     if fault.api is None:
         return
     names = api_names()
