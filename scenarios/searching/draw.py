@@ -22,6 +22,7 @@ have few epochs left, a segment holds a batch or a few, a broker loses ZooKeeper
 At last an operator does in some seeds what is seldom done to a cluster: sets quotas, upgrades it,
 unregisters a broker (choices/operators.py). Some clusters of 4.1 have a share group, too
 (choices/share_groups.py), and most of these groups meet trouble of their own (choices/sharing.py).
+In some seeds the log start passes the log end of a follower that is away (chains/overtaken.py).
 
 Timeouts are lowered to seconds, so that a run of a few seconds under faults sees sessions end,
 replicas fall behind and leaders move. Each seed leaves out most kinds of faults, so that the
@@ -35,6 +36,7 @@ import random
 from typing import Any
 
 from kafkasim.scenarios.searching.chains.chain import play_chain
+from kafkasim.scenarios.searching.chains.overtaken import overtaken
 from kafkasim.scenarios.searching.choices.clients import codecs, commits, partitioners
 from kafkasim.scenarios.searching.choices.custom import assignors
 from kafkasim.scenarios.searching.choices.offsets import tamper_with_offsets
@@ -146,6 +148,7 @@ def draw(seed: int) -> dict[str, Any]:
     duplicates(random.Random(f"swarm/{seed}/duplicates"), data)
     share_groups(random.Random(f"swarm/{seed}/share-groups"), data)
     share_meetings(random.Random(f"swarm/{seed}/share-meetings"), data)
+    overtaken(random.Random(f"swarm/{seed}/overtaken"), data, mode_of(seed))
     segments_that_all_take(data)
     return data
 

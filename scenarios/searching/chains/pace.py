@@ -36,6 +36,16 @@ class Pace:
             self.session_ms = self._between(1000, 9000)
         self._mode = mode
 
+    @classmethod
+    def of(cls, rng: random.Random, mode: str, config: dict[str, Any]) -> Pace:
+        """Return the pace of a cluster whose servers have these settings."""
+        pace = cls(rng, mode, minute=False)
+        session = "zookeeper.session" if mode == "zookeeper" else "broker.session"
+        pace.fetch_ms = int(config["replica.fetch.wait.max.ms"])
+        pace.lag_ms = int(config["replica.lag.time.max.ms"])
+        pace.session_ms = int(config[f"{session}.timeout.ms"])
+        return pace
+
     def _between(self, low: int, high: int) -> int:
         """Draw a time whose logarithm is uniform: each order of magnitude is as likely."""
         return int(low * (high / low) ** self.rng.random())

@@ -48,6 +48,16 @@ class Focus:
         self.orders: list[tuple[int, ...]] = []  # each partition's replicas, preferred leader first
         self.duration_ms = 0
 
+    @classmethod
+    def beside(cls, rng: random.Random, data: dict[str, Any], mode: str) -> Focus:
+        """Return the focus of what is added to a drawn scenario: its plan and settings stay."""
+        focus = cls(rng, data, mode)
+        focus.faults = data["faults"]
+        focus.operations = data.setdefault("operations", [])
+        focus.brokers = rng.sample(range(1, focus.cluster["brokers"] + 1), 3)
+        focus.orders = [tuple(replicas) for replicas in data["topics"][0].get("assignment", ())]
+        return focus
+
     def prepare(self, brokers: int, duration: int) -> None:
         """Set up a cluster with short timers, mostly one controller, no unclean elections."""
         rng, config = self.rng, self.config
