@@ -22,7 +22,8 @@ have few epochs left, a segment holds a batch or a few, a broker loses ZooKeeper
 At last an operator does in some seeds what is seldom done to a cluster: sets quotas, upgrades it,
 unregisters a broker (choices/operators.py). Some clusters of 4.1 have a share group, too
 (choices/share_groups.py), and most of these groups meet trouble of their own (choices/sharing.py).
-In some seeds the log start passes the log end of a follower that is away (chains/overtaken.py).
+In some seeds the log start passes the log end of a follower that is away (chains/overtaken.py), or
+the voters change while an election runs (worlds/voters.py).
 
 Timeouts are lowered to seconds, so that a run of a few seconds under faults sees sessions end,
 replicas fall behind and leaders move. Each seed leaves out most kinds of faults, so that the
@@ -97,7 +98,7 @@ from kafkasim.scenarios.searching.worlds.topic_settings import (
     one_batch_segments,
     unclean_elections,
 )
-from kafkasim.scenarios.searching.worlds.voters import voter_changes
+from kafkasim.scenarios.searching.worlds.voters import changes_in_elections, voter_changes
 
 MODES = ("kraft", "zookeeper")
 
@@ -149,6 +150,7 @@ def draw(seed: int) -> dict[str, Any]:
     share_groups(random.Random(f"swarm/{seed}/share-groups"), data)
     share_meetings(random.Random(f"swarm/{seed}/share-meetings"), data)
     overtaken(random.Random(f"swarm/{seed}/overtaken"), data, mode_of(seed))
+    changes_in_elections(random.Random(f"swarm/{seed}/elections"), data)
     segments_that_all_take(data)
     return data
 

@@ -8,6 +8,10 @@ A voter whose disk was replaced is another replica. So a plan replaces the disks
 of the voters, and then removes nobody else: what has lost the disks of its majority is outside of
 what a quorum survives. Voters of controller.quorum.voters keep their disks: such a voter comes back
 under its old name, and has forgotten its vote and what it had acknowledged.
+
+In some of the other seeds voters change while an election runs. A voter is removed when it becomes
+a candidate, or the leader, or a standby is removed as soon as some controller has it in its set.
+Here the operator waits for the facts of the quorum, since an election takes milliseconds.
 """
 
 from __future__ import annotations
@@ -164,3 +168,118 @@ def _disturbance(rng: random.Random, every: list[str]) -> dict[str, Any]:
         {"kind": "partition-oneway", "peers": rng.sample(every, (len(every) + 1) // 2)},
         {"kind": "slow-disk", "factor": rng.choice((100, 1000))},
     )))  # fmt: skip
+
+
+ELECTIONS = 0.12
+"""The share of KRaft seeds without another change of voters in which one meets an election."""
+
+AT_ONCE = (0.1, 5.0, 30.0, 300.0)
+"""How many ms after the fact an operator acts: within an election, and shortly behind it."""
+
+
+def changes_in_elections(rng: random.Random, data: dict[str, Any]) -> None:
+    """Let an operator change the voters of some KRaft seeds while an election runs."""
+    cluster = data["cluster"]
+    if rng.random() >= ELECTIONS or cluster.get("mode") == "zookeeper":
+        return
+    done = data.get("operations", [])
+    if data["expect"].keys() & {"never", "in-time"} or "standby-controllers" in cluster:
+        return
+    if any(each["kind"] == "duplicate-broker" for each in done):
+        return
+    quorum = Quorum(rng, cluster)
+    if quorum.size > 1:  # an election takes as long as these
+        cluster["config"].setdefault("controller.quorum.fetch.timeout.ms", 1000)
+        cluster["config"].setdefault("controller.quorum.election.timeout.ms", 300)
+    at = float(rng.randrange(400, 2500))
+    plans = (candidate_removed, leader_removed, leader_removed, standby_comes_and_goes)
+    plan = rng.choice(plans) if quorum.size > 1 else standby_comes_and_goes
+    faults, operations = plan(rng, quorum, at, cluster.get("kafka-version", "4.0"))
+    data["faults"] += faults
+    data["operations"] = done + operations
+    data["duration"] = max(data["duration"], ms(at + 5000), key=duration_us)
+
+
+def candidate_removed(
+    rng: random.Random, quorum: Quorum, at: float, release: str
+) -> tuple[list[Step], list[Step]]:
+    """A voter that cannot fetch campaigns, and is removed then. Its vote requests may arrive.
+
+    It asks for votes as a voter of its own set until it learns the new one. Since 4.0 it asks for
+    pre-votes first (KIP-996), and gets none while the others have a leader.
+    """
+    voter = rng.choice(quorum.voters)
+    others = [each for each in (*quorum.voters, *quorum.standbys) if each != voter]
+    role = "candidate" if release == "3.9" else "prospective"
+    campaigns = _becomes(voter, role, rng.choice((1, 1, 2)))
+    smaller = {"fact": "VotersChanged", "at-most": {"voters": quorum.size - 1}}
+    cut: Step = {
+        "node": voter, "peers": others, "at": ms(at), "for": ms(rng.uniform(2500, 4500)),
+        **rng.choice((
+            {"kind": "cut-purpose", "purpose": "raft-fetch"}, {"kind": "partition"},
+            {"kind": "hold", "api": "RaftFetch", "direction": "response"},
+        )),
+    }  # fmt: skip
+    if rng.random() < 0.5:
+        cut["until"] = {**smaller, "count": rng.choice((1, quorum.size))}
+    asks = [_seen(_remove(voter), campaigns, rng.choice(AT_ONCE))]
+    if rng.random() < 0.5:
+        asks.append(_seen(_add(voter), smaller, rng.choice(AT_ONCE)))
+    return [cut], asks
+
+
+def leader_removed(
+    rng: random.Random, quorum: Quorum, at: float, _: str
+) -> tuple[list[Step], list[Step]]:
+    """Whoever is elected is removed at once. It leads on until its removal is committed."""
+    faults = [_gone(rng, "active-controller", {"at": ms(at)})]
+    asks = []
+    for voter in quorum.voters:
+        elected = _becomes(voter, "leader", 1)
+        asks.append(_seen(_remove(voter), elected, rng.choice(AT_ONCE)))
+        if rng.random() < 0.5:
+            asks.append(_seen(_add(quorum.standbys[0]), elected, rng.choice(AT_ONCE)))
+    if rng.random() < 0.5:  # before most controllers know, or after
+        adopted = {"fact": "VotersChanged", "count": rng.randrange(1, quorum.size + 1)}
+        moment = {"when": adopted, "at": ms(rng.choice(AT_ONCE))}
+        faults.append(_gone(rng, "active-controller", moment))
+    return faults, asks
+
+
+def standby_comes_and_goes(
+    rng: random.Random, quorum: Quorum, at: float, _: str
+) -> tuple[list[Step], list[Step]]:
+    """A standby is added, removed when a controller has adopted it, and perhaps added again.
+
+    The leader, or the one that campaigns, goes away meanwhile.
+    """
+    standby = quorum.standbys[0]
+    larger = {"fact": "VotersChanged", "at-least": {"voters": quorum.size + 1}}
+    smaller = {"fact": "VotersChanged", "at-most": {"voters": quorum.size}}
+    asks = [{**_add(standby), "at": ms(at)}]
+    for gap in (0.1, 500.0)[: rng.choice((1, 2))]:  # once more: the first one may have failed
+        adopted = {**larger, "count": rng.randrange(1, quorum.size + 1)}
+        asks.append(_seen(_remove(standby), adopted, gap))
+    if rng.random() < 0.5:
+        asks.append(_seen(_add(standby), smaller, rng.choice(AT_ONCE)))
+    moments = [{"when": {**larger, "count": rng.randrange(1, quorum.size + 2)}, "at": ms(gap)}
+               for gap in rng.sample(AT_ONCE, rng.choice((1, 2)))]  # fmt: skip
+    faults = [_gone(rng, "active-controller", moment) for moment in moments]
+    if rng.random() < 0.5 and quorum.size > 1:
+        role = rng.choice(("candidate", "leader", "follower"))
+        seen = {"fact": "RaftRole", "fields": {"role": role}, "count": rng.choice((1, 2))}
+        faults.append(_gone(rng, "@node", {"when": seen, "at": ms(rng.choice(AT_ONCE))}))
+    return faults, asks
+
+
+def _becomes(node: str, role: str, count: int) -> dict[str, Any]:
+    return {"fact": "RaftRole", "node": node, "fields": {"role": role}, "count": count}
+
+
+def _seen(step: Step, when: dict[str, Any], gap: float) -> Step:
+    return {**step, "when": when, "at": ms(gap)}
+
+
+def _gone(rng: random.Random, node: str, moment: dict[str, Any]) -> Step:
+    lasts = ms(rng.choice((500, 2000, 4000)) * rng.uniform(0.5, 1.0))
+    return {"kind": rng.choice(AWAY), "node": node, "guarded": True, **moment, "for": lasts}
