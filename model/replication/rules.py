@@ -94,7 +94,8 @@ class ReplicationRules:
     def is_caught_up(self, remote: RemoteReplica, leader_end: int, now: int, lag_us: int) -> bool:
         """Return whether a follower is at the leader's log end, or was within ``lag_us`` of now.
 
-        ``lag_us`` is replica.lag.time.max.ms in microseconds (ReplicaState.isCaughtUp).
+        ``lag_us`` is replica.lag.time.max.ms in microseconds (ReplicaState.isCaughtUp). When the
+        time alone counted, a silent follower that lacked nothing was removed (KAFKA-7152, B93).
         """
         return remote.leo == leader_end or now - remote.last_caught_up_us <= lag_us
 
@@ -157,6 +158,15 @@ class ReplicationRules:
         (KAFKA-15583, B18).
         """
         return len(leader.isr) < leader.min_isr
+
+    def advances_after_isr_change(self) -> bool:
+        """Return whether a leader looks at its high watermark when its ISR change is answered.
+
+        Who has left holds it back no more. Otherwise it moves with the next fetch by which a
+        follower is further than before, and a producer that waits for it sends nothing that would
+        bring one (KAFKA-13091, B95).
+        """
+        return True
 
     def starts_leadership(self, known_epoch: int, leader_epoch: int) -> bool:
         """Return whether metadata begins a new leadership: only a higher leader epoch does.

@@ -283,6 +283,14 @@ class StorageRules:
         """Return the high watermark after a truncation to ``log_end_offset``."""
         return min(high_watermark, log_end_offset)
 
+    def high_watermark_after_reset(self, high_watermark: int, offset: int) -> int:
+        """Return the high watermark of a log that begins anew, empty, at ``offset``.
+
+        Kafka once left it where it was, below the log start. A replica that is elected before its
+        leader has told it another one cannot read there (KAFKA-9491, B96).
+        """
+        return offset
+
     def high_watermark_after_load(self, checkpointed: int, log_start: int, log_end: int) -> int:
         """Return the high watermark of a loaded log: the checkpointed one, within the log."""
         return max(log_start, min(checkpointed, log_end))

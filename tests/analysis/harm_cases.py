@@ -96,8 +96,11 @@ def commits(epoch: int) -> tuple[str, Any]:
 HARM_CASES: dict[str, tuple[Case, dict[str, int]]] = {
     "removed at once": ([*LED, grown(2), SHRINK], {"LAGREASON": 1}),
     "removed for lag": ([*LED, grown(2), QUIET, QUIET, SHRINK], {}),
+    "removed though it has everything": ([*LED, *[QUIET] * 5, SHRINK], {"LAGREASON": 1}),
+    "removed after it started again": (
+        [*LED, ("broker-2", facts.HostStarted(1)), *[QUIET] * 5, SHRINK], {}),
     "removed by a leader whose clock is fast": (
-        [*LED, ("broker-1", facts.ClockDrifted(900_000)), SHRINK], {}),
+        [*LED, grown(2), ("broker-1", facts.ClockDrifted(900_000)), SHRINK], {}),
     "removed in an epoch in which it has not fetched": (
         [*LED, led(1, 2, 1), ("broker-1", facts.IsrProposed(T, 0, 2, 1, "shrink", (2,)))], {}),
     "fenced early": ([*HEARD, QUIET, ENDED], {"FENCEREASON": 1}),

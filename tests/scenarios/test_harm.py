@@ -141,6 +141,7 @@ LED: list[Timed] = [
     (1, "broker-1", led(0)), (5, "broker-1", appended(0, (10,))),
     (6, "broker-1", high_watermark(1, (1, 2))),
 ]  # fmt: skip
+GREW: list[Timed] = [*LED, (6.1, "broker-1", appended(1, (11,)))]
 TWICE: list[Timed] = [  # the high watermark waits for broker-3, while broker-2 keeps up
     *LED[:4],
     (5.1, "broker-2", replicated(0, 1)), (7, "broker-1", appended(1, (11,))),
@@ -214,13 +215,13 @@ STOPPING_ZK: list[Timed] = [  # the same in ZooKeeper mode, where broker-2 is th
 STORIES: dict[str, tuple[list[Timed], list[Timed], list[Timed]]] = {
     # name: what happened before, how it goes on well, how it goes on badly
     "LAGREASON the follower had everything a moment ago": (
-        LED, [shrink(16, 2)], [shrink(14, 2)],
+        GREW, [shrink(16, 2)], [shrink(14, 2)],
     ),
     "LAGREASON a follower that keeps up beside one that does not": (
         TWICE, [shrink(16, 2), shrink(16, 3)], [shrink(14, 2)],
     ),
     "LAGREASON the leader's clock counts": (
-        LED,
+        GREW,
         [(6, "broker-1", facts.ClockDrifted(500_000)), shrink(13, 2)],
         [(6, "broker-1", facts.ClockDrifted(-500_000)), shrink(16, 2)],
     ),
@@ -233,8 +234,21 @@ STORIES: dict[str, tuple[list[Timed], list[Timed], list[Timed]]] = {
             4, T, P, 1, 0, 4, (1,), (1, 3), "reassignment", False)), shrink(8, 2)],
         [(7, "controller-1", changed(4, (1, 2))), shrink(8, 2)],
     ),
+    "LAGREASON a follower that has everything, however long it is silent": (
+        LED, [(20, "broker-1", appended(1, (11,))), shrink(60, 2)], [shrink(60, 2)],
+    ),
+    "LAGREASON a follower that started again may have lost records": (
+        LED,
+        [(30, "broker-2", facts.HostStarted(1)), shrink(60, 2)],
+        [(30, "broker-3", facts.HostStarted(1)), shrink(60, 2)],
+    ),
+    "LAGREASON a follower that truncated has less": (
+        LED,
+        [(30, "broker-2", facts.Truncated(T, P, 0, 1, 0)), shrink(60, 2)],
+        [(30, "broker-3", facts.Truncated(T, P, 0, 1, 0)), shrink(60, 2)],
+    ),
     "LAGREASON no leader had decided so": (
-        LED, [shrink(16, 2), (17, "controller-1", lagging((1, 3)))],
+        GREW, [shrink(16, 2), (17, "controller-1", lagging((1, 3)))],
         [(17, "controller-1", lagging((1, 3)))],
     ),
     "FENCEREASON a session ends early": (HEARD, [session_ended(14)], [session_ended(13.5)]),

@@ -105,6 +105,10 @@ METHODS: dict[str, tuple[str, ...]] = {
     "B90": ("share.fetches_gaps_again",),
     "B91": ("share.honours_transitions",),
     "B92": ("share.written_start_offset",),
+    "B93": ("replication.is_caught_up",),
+    "B94": ("controller.fences_one_broker_at_a_time",),
+    "B95": ("replication.advances_after_isr_change",),
+    "B96": ("storage.high_watermark_after_reset",),
 }
 
 SAME: dict[str, str] = {"B02": "B01", "B89": "B88"}

@@ -14,36 +14,66 @@ _LIMITS = """
     WHERE (run, node) NOT IN (SELECT run, node FROM ClockDrifted)
     GROUP BY run, node, config"""
 
+_LEADERS = """
+    -- Of the leaders that remove followers: their log ends and high watermarks, and at each row
+    -- what is known of both.
+    SELECT /*+ SHUFFLE_HASH(shrinking) */ *, last(log_end, true) OVER leader AS known_end,
+           last(IF(log_end IS NULL, NULL, t_us), true) OVER leader AS grown_us,
+           last(high_watermark, true) OVER leader AS known_mark,
+           last(acknowledged, true) OVER leader AS holders,
+           last(IF(high_watermark IS NULL, NULL, leader_epoch), true) OVER leader AS mark_epoch
+    FROM (
+        SELECT run, topic_id, partition, node, seq, t_us, leader_epoch,
+               next_offset AS log_end, NULL AS high_watermark, NULL AS acknowledged,
+               CAST(NULL AS BIGINT) AS shrunk
+        FROM Appended
+        UNION ALL
+        SELECT run, topic_id, partition, node, seq, t_us, leader_epoch, start_offset, NULL, NULL,
+               NULL
+        FROM BecameLeader
+        UNION ALL
+        SELECT run, topic_id, partition, node, seq, t_us, leader_epoch, NULL, high_watermark,
+               acknowledged, NULL
+        FROM HighWatermark
+        UNION ALL
+        SELECT run, topic_id, partition, node, seq, t_us, leader_epoch, NULL, NULL, NULL, broker
+        FROM shrinks)
+    JOIN (SELECT run, topic_id, partition, node, collect_set(broker) AS removed,
+                 max(seq) AS last_shrink
+          FROM shrinks GROUP BY run, topic_id, partition, node) AS shrinking
+        USING (run, topic_id, partition, node)
+    WHERE seq <= last_shrink
+    WINDOW leader AS (PARTITION BY run, topic_id, partition, node ORDER BY seq)"""
+
 _CAUGHT_UP = """
     -- Followers that had the leader's whole log, and when that had reached its end: the high
     -- watermark is the log end, and the follower has acknowledged it.
     SELECT run, topic_id, partition, node, seq, leader_epoch, broker, grown_us
-    FROM (
-        SELECT /*+ SHUFFLE_HASH(shrinking) */ *, last(log_end, true) OVER leader AS known_end,
-               last(IF(log_end IS NULL, NULL, t_us), true) OVER leader AS grown_us
-        FROM (
-            SELECT run, topic_id, partition, node, seq, t_us, leader_epoch,
-                   next_offset AS log_end, NULL AS high_watermark, NULL AS acknowledged
-            FROM Appended
-            UNION ALL
-            SELECT run, topic_id, partition, node, seq, t_us, leader_epoch, start_offset, NULL, NULL
-            FROM BecameLeader
-            UNION ALL
-            SELECT run, topic_id, partition, node, seq, t_us, leader_epoch, NULL, high_watermark,
-                   acknowledged
-            FROM HighWatermark)
-        JOIN (SELECT run, topic_id, partition, node, collect_set(broker) AS removed,
-                     max(seq) AS last_shrink
-              FROM shrinks GROUP BY run, topic_id, partition, node) AS shrinking
-            USING (run, topic_id, partition, node)
-        WHERE seq < last_shrink
-        WINDOW leader AS (PARTITION BY run, topic_id, partition, node ORDER BY seq))
-    LATERAL VIEW explode(array_intersect(acknowledged, removed)) AS broker
+    FROM leaders LATERAL VIEW explode(array_intersect(acknowledged, removed)) AS broker
     WHERE high_watermark = known_end"""
+
+_NEVER_LESS = """
+    -- Removals of followers that had the leader's whole log, to which nothing was appended since.
+    -- A broker that started again, truncated, or lost a log may have less, so it is left out.
+    SELECT run, topic_id, partition, seq, format_string(
+               '%s removes broker %d for lag, though both logs end at %d', node, shrunk, known_end
+           ) AS story
+    FROM leaders
+    LEFT ANTI JOIN (
+        SELECT run, CAST(substring_index(node, '-', -1) AS BIGINT) AS broker
+        FROM (SELECT run, node FROM HostStarted WHERE incarnation > 0
+              UNION SELECT run, node FROM Truncated
+              UNION SELECT run, node FROM LogDeleted
+              UNION SELECT run, node FROM LogDirOffline)
+        WHERE node LIKE 'broker-%') AS other
+        ON leaders.run = other.run AND shrunk = other.broker
+    WHERE shrunk IS NOT NULL AND known_mark = known_end AND mark_epoch = leader_epoch
+        AND array_contains(holders, shrunk)"""
 
 LAG_REASON = offending(
     # A replica that a leader removes for lag was last caught up replica.lag.time.max.ms ago or
-    # earlier. Partitions whose replicas change are left to the run: progress may start anew there.
+    # earlier, and its log is shorter. Partitions whose replicas change are left to the run:
+    # progress may start anew there.
     f"""
     WITH shrinks AS (
         SELECT run, topic_id, partition, node, seq, t_us, leader_epoch, broker
@@ -52,8 +82,12 @@ LAG_REASON = offending(
             SELECT run, topic_id, partition FROM PartitionChanged
             GROUP BY run, topic_id, partition
             HAVING min(array_sort(replicas)) != max(array_sort(replicas)))
-    ), caught_up AS ({_CAUGHT_UP})
-    SELECT told.run, topic_id, partition, seq, told.node, broker, t_us - since AS behind, limit_us
+    ), leaders AS ({_LEADERS}), caught_up AS ({_CAUGHT_UP}), never_less AS ({_NEVER_LESS})
+    SELECT * FROM never_less
+    UNION ALL
+    SELECT told.run, topic_id, partition, seq, format_string(
+               '%s removes broker %d for lag, %d us after it was caught up; the limit is %d us',
+               told.node, broker, t_us - since, limit_us)
     FROM (
         SELECT *, last(grown_us, true) OVER (
             PARTITION BY run, topic_id, partition, node, leader_epoch, broker
@@ -66,10 +100,12 @@ LAG_REASON = offending(
             FROM caught_up)) AS told
     JOIN ({_LIMITS}) AS limits ON told.run = limits.run AND told.node = limits.node
         AND config = 'replica.lag.time.max.ms'
+    LEFT ANTI JOIN never_less
+        ON told.run = never_less.run AND told.topic_id = never_less.topic_id
+            AND told.partition = never_less.partition AND told.seq = never_less.seq
     WHERE t_us IS NOT NULL AND t_us - since < limit_us - 1000""",
     "'LAGREASON'",
-    "'%s removes broker %d for lag, %d us after it was caught up; the limit is %d us',"
-    " node, broker, behind, limit_us",
+    "'%s', story",
 )
 
 _SILENCES = f"""

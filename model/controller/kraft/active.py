@@ -177,14 +177,23 @@ class ActiveController:
         """Fence at most one broker whose session ended; the next one is another event."""
         heartbeats = self.managers.heartbeats
         expired = heartbeats.remove_expired(now)
-        if expired is not None:
-            records = self.managers.replication.fence_stale(*expired)
-            if records:
-                if self.append(records, now) is None:
-                    return  # the leadership is lost, and the inbox is about to say so
-                heartbeats.fence(expired[0])
-                self.out.append(SessionEnded(*expired))
-        self._arm_stale_check(now, again=expired is not None)
+        found = expired is not None
+        records: list[Any] = []
+        stale: list[tuple[int, int]] = []
+        while expired is not None:
+            its_records = self.managers.replication.fence_stale(*expired)
+            if its_records:
+                records += its_records
+                stale.append(expired)
+            if self.rules.fences_one_broker_at_a_time():
+                break
+            expired = heartbeats.remove_expired(now)
+        if records and self.append(records, now) is None:
+            return  # the leadership is lost, and the inbox is about to say so
+        for broker_id, epoch in stale:
+            heartbeats.fence(broker_id)
+            self.out.append(SessionEnded(broker_id, epoch))
+        self._arm_stale_check(now, again=found)
 
     def _arm_no_op(self, now: int) -> None:
         if self.config.metadata_max_idle_interval_ms:

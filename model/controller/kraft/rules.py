@@ -163,6 +163,15 @@ class ControllerRules:
         """
         return previous is None or request.previous_broker_epoch != previous.epoch
 
+    def fences_one_broker_at_a_time(self) -> bool:
+        """Return whether an event of the controller fences one stale broker, and the next event the
+        next one.
+
+        Records of one event do not see each other. With two brokers in one event, the second one's
+        change of a partition puts the first one back into its ISR (KAFKA-13173, B94).
+        """
+        return True
+
     def tracks_fenced_brokers(self) -> bool:
         """Return whether a fenced broker has a session too (BrokerHeartbeatTracker, since 4.0).
 

@@ -315,7 +315,8 @@ class LeaderState:
         self.partition_epoch = result.partition_epoch
         self._set_isr(committed(result.isr))
         self._record_change(pending, result)
-        self.advance_high_watermark(now)
+        if self.rules.advances_after_isr_change():
+            self.advance_high_watermark(now)
 
     def _record_change(self, pending: IsrState, result: AlterPartitionResult) -> None:
         self.out.append(

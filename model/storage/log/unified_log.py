@@ -376,7 +376,7 @@ class UnifiedLog:
         self.local.truncate_fully_and_start_at(offset)
         self.epochs.clear()
         self.producers.truncate_fully_and_start_at(offset)
-        self.high_watermark = offset
+        self.high_watermark = self.rules.high_watermark_after_reset(self.high_watermark, offset)
         if offset != self.log_start_offset:
             self._set_log_start(offset, "reset")
 

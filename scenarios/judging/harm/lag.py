@@ -1,10 +1,11 @@
-"""LAGREASON: a replica that leaves the ISR for lag was behind for replica.lag.time.max.ms.
+"""LAGREASON: a replica that leaves the ISR for lag lacks records, and was behind for the limit.
 
-A leader may remove a member that was last caught up longer ago than that (isCaughtUp). Kafka calls
-a follower caught up at the time of a fetch that asks for the leader's log end, and at the time of
-a fetch whose successor asks for what was the log end then (ReplicaState). The judge does not ask
-the leader when that was. It finds the latest time at which the follower must have counted as
-caught up, whatever the network did, from three things that it sees:
+A leader may remove a member that was last caught up longer than replica.lag.time.max.ms ago, unless
+its log ends where the leader's does (ReplicaState.isCaughtUp). Kafka calls a follower caught up at
+the time of a fetch that asks for the leader's log end, and at the time of a fetch whose successor
+asks for what was the log end then (ReplicaState). The judge does not ask the leader when that was.
+It finds the latest time at which the follower must have counted as caught up, whatever the network
+did, from three things that it sees:
 
 - The high watermark reaches the log end, and the follower is among those that have acknowledged
   it. Its fetch from that offset was read after the last batch had been appended.
@@ -13,10 +14,15 @@ caught up, whatever the network did, from three things that it sees:
   append before it. Its successor asked for the log end of that time.
 - In both cases nothing is known from before the leader's epoch began: it begins with no progress.
 
-A removal is needless if the leader's clock shows less than the limit since that time. A pause of
-the leader, a slow link or a slow disk delays what the judge sees as it delays the leader, so none
-of them needs an excuse. The decision counts (IsrProposed): the controller may hear of it much
-later. And a removal that the controller records for lag needs a leader's decision.
+A removal is needless if the leader's clock shows less than the limit since that time. However long
+ago that was, a removal is needless if the leader knew that both logs end at the same offset
+(KAFKA-7152): its last high watermark is its log end, the follower is among those that have
+acknowledged it, and the leader has appended nothing since. A follower that has started, truncated
+or opened another log since then may have fetched from a lower offset, so it is not judged by this.
+
+A pause of the leader, a slow link or a slow disk delays what the judge sees as it delays the
+leader, so none of them needs an excuse. The decision counts (IsrProposed): the controller may hear
+of it much later. And a removal that the controller records for lag needs a leader's decision.
 """
 
 from __future__ import annotations
@@ -54,6 +60,13 @@ class LagReason:
         if leader is None or leader.epoch != fact.leader_epoch or limit is None:
             return
         for broker in fact.replica_ids:
+            if leader.has_whole_log(broker):
+                self.cluster.violated(
+                    "LAGREASON", seq, t, key,
+                    f"{node} removes broker {broker} from the ISR for lag, though both logs end at"
+                    f" {leader.end}",
+                )  # fmt: skip
+                continue
             since = leader.caught_up.get(broker)
             if since is None:
                 continue
@@ -74,6 +87,7 @@ class LagReason:
         for leader in [each for (at, _), each in self._leaders.items() if at == key]:
             for broker in [each for each in leader.caught_up if each not in fact.replicas]:
                 del leader.caught_up[broker]  # if it comes back, its progress starts anew
+                leader.forget(broker)
         if before is None or fact.reason != "lag":
             return
         decided = self._proposed.get((key, fact.leader_epoch), {})

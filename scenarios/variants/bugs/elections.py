@@ -16,6 +16,13 @@ class ReregistrationKeepsLeader(ControllerRules):
         return False
 
 
+class FencesAllAtOnce(ControllerRules):
+    """The controller fences all stale brokers in one event, each as if the others were alive."""
+
+    def fences_one_broker_at_a_time(self) -> bool:
+        return False
+
+
 class UncleanElection(ControllerRules):
     """Any live replica is elected when no live replica is in the ISR."""
 
@@ -110,6 +117,11 @@ ELECTIONS = (
         "B84-reregistration-keeps-leader", "KAFKA-18106", (ReregistrationKeepsLeader,),
         "ISRELIG", "B84-reregistration-keeps-leader",
         "A new incarnation of a broker is out of every ISR and leads nothing.",
+    ),
+    Variant(
+        "B94-two-fenced-at-once", "KAFKA-13173", (FencesAllAtOnce,),
+        "ISRELIG", "B94-two-fenced-at-once",
+        "Two brokers whose sessions end together are both out of every ISR.",
     ),
     Variant(
         "B87-lost-leader-not-noted", "apache/kafka PR 20629", (LeaderNotedWithEmptyIsr,),

@@ -58,6 +58,25 @@ class HighWatermarkMovesBelowMinIsr(ReplicationRules):
         return False
 
 
+class SilenceIsLag(ReplicationRules):
+    """A member that was not heard of for the limit leaves the ISR, though it lacks no record."""
+
+    def out_of_sync(self, leader: Any, now: int) -> tuple[int, ...]:
+        for entry in list(leader.delayed.session_entries):
+            entry.mark_dirty()  # an idle follower's fetches count: its session has their times
+        return super().out_of_sync(leader, now)
+
+    def is_caught_up(self, remote: Any, leader_end: int, now: int, lag_us: int) -> bool:
+        return bool(now - remote.last_caught_up_us <= lag_us)
+
+
+class HighWatermarkWaitsForFetch(ReplicationRules):
+    """The answer to an ISR change leaves the high watermark where it is."""
+
+    def advances_after_isr_change(self) -> bool:
+        return False
+
+
 class AnyReplicaMayBeRead(ReplicationRules):
     """A consumer is sent to any replica that holds its position, in the ISR or not."""
 
@@ -94,5 +113,16 @@ ISR: tuple[Variant, ...] = (
         "B73-lagging-preferred-replica", "KAFKA-14372", (AnyReplicaMayBeRead,),
         "READISR", "B73-lagging-preferred-replica",
         "A consumer is sent only to replicas in the ISR, whose high watermark goes on.",
+    ),
+    Variant(
+        "B93-silent-member-removed", "KAFKA-7152", (SilenceIsLag,),
+        "LAGREASON", "B93-silent-member-removed",
+        "A member whose log ends where the leader's does stays in the ISR, however long it is "
+        "silent.",
+    ),
+    Variant(
+        "B95-hw-waits-after-shrink", "KAFKA-13091", (HighWatermarkWaitsForFetch,),
+        "LIVE", "B95-hw-waits-after-shrink",
+        "The high watermark moves on once the member that held it back has left the ISR.",
     ),
 )  # fmt: skip

@@ -23,6 +23,13 @@ class TruncatesToHighWatermark(ReplicationRules):
         return False
 
 
+class HighWatermarkBelowNewStart(StorageRules):
+    """A log that begins anew at a higher offset keeps its high watermark."""
+
+    def high_watermark_after_reset(self, high_watermark: int, offset: int) -> int:
+        return min(high_watermark, offset)
+
+
 class ReplyWithoutEpoch(ReplicationRules):
     """OffsetsForLeaderEpoch answers with an end offset and no epoch."""
 
@@ -270,5 +277,10 @@ TRUNCATION: tuple[Variant, ...] = (
         "HORIZON", "B89-tombstone-kept-forever",
         "The delete horizon of a tombstone never moves, so the first cleaning behind it removes "
         "the tombstone.",
+    ),
+    Variant(
+        "B96-hw-below-new-start", "KAFKA-9491", (HighWatermarkBelowNewStart,),
+        "LOGORDER", "B96-hw-below-new-start",
+        "A follower whose log begins anew at the leader's log start has its high watermark there.",
     ),
 )  # fmt: skip

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable
+from typing import Any
 
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.source import FactSource, PartitionKey
@@ -22,7 +23,7 @@ class Leader:
     __slots__ = (
         "appended_us", "caught_up", "end", "ends", "epoch", "first_ids", "grown_us",
         "high_watermark", "high_watermarks", "hw_us", "inherited", "key", "min_isr", "node",
-        "producer_ids", "since_us", "start",
+        "producer_ids", "since_us", "start", "whole",
     )  # fmt: skip
 
     def __init__(self, key: PartitionKey, node: str, fact: facts.BecameLeader, now: int) -> None:
@@ -34,6 +35,9 @@ class Leader:
         self.high_watermark = fact.high_watermark
         self.min_isr = 0  # effective, at the last high watermark; 0 unknown
         self.caught_up: dict[int, int] = {}  # broker -> when it was caught up at the latest
+        # Who had everything when the high watermark was the log end last; who has lost or begun
+        # anew its log since is left out.
+        self.whole: tuple[int, ...] = ()
         # In parallel, of each batch appended in this epoch: its end, when, its producer, its first
         # record's id (−1: none).
         self.ends: list[int] = []
@@ -42,6 +46,15 @@ class Leader:
         self.first_ids: list[int] = []
         self.inherited: list[tuple[int, int]] = []  # clients' batches above: (producer id, end)
         self.high_watermarks: list[tuple[int, int]] = []  # and when they were reached
+
+    def has_whole_log(self, broker: int) -> bool:
+        """Return whether the leader knows that a follower's log ends where its own does."""
+        return self.end == self.high_watermark and broker in self.whole
+
+    def forget(self, broker: int) -> None:
+        """Take note that a follower may fetch from a lower offset next."""
+        if broker in self.whole:
+            self.whole = tuple([each for each in self.whole if each != broker])
 
 
 class Follower:
@@ -77,6 +90,10 @@ class Logs:
         trace.subscribe(facts.Replicated, self._on_replicated)
         trace.subscribe(facts.HighWatermark, self._on_high_watermark)
         trace.subscribe(facts.LogDeleted, self._on_deleted)
+        for kind in (facts.LogLoaded, facts.LogPlaced, facts.Truncated):
+            trace.subscribe(kind, self._on_other_log)
+        trace.subscribe(facts.HostStarted, self._on_lost)
+        trace.subscribe(facts.LogDirOffline, self._on_lost)
         trace.subscribe(facts.Phase, self._on_phase)
 
     def _on_leader(self, seq: int, t: int, node: str, fact: facts.BecameLeader) -> None:
@@ -124,6 +141,7 @@ class Logs:
             self._stood_still(leader, seq, t)
         if leader.end == hw:
             grown, caught_up = leader.grown_us, leader.caught_up
+            leader.whole = fact.acknowledged
             for broker in fact.acknowledged:
                 caught_up[broker] = grown
         leader.high_watermark = hw
@@ -153,7 +171,20 @@ class Logs:
             known.above = leader.high_watermark
             known.ahead_us = t
 
+    def _on_other_log(self, _seq: int, _t: int, node: str, fact: Any) -> None:
+        """A replica has another log than before, or less of it."""
+        leader = self.newest.get((fact.topic_id, fact.partition))
+        if leader is not None:
+            leader.forget(broker_of(node))
+
+    def _on_lost(self, _seq: int, _t: int, node: str, _fact: Any) -> None:
+        """A host began anew, or a log directory failed: any log of it may be another one."""
+        if node.startswith("broker-"):
+            for leader in self.newest.values():
+                leader.forget(broker_of(node))
+
     def _on_deleted(self, seq: int, t: int, node: str, fact: facts.LogDeleted) -> None:
+        self._on_other_log(seq, t, node, fact)
         key = (fact.topic_id, fact.partition)
         leader = self.leaders.pop((key, node), None)
         if leader is not None and self.newest.get(key) is leader:
