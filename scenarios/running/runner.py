@@ -45,7 +45,7 @@ from kafkasim.scenarios.judging.transactions.liveness.stalls import Stalls
 from kafkasim.scenarios.judging.transactions.liveness.under_way import UnderWay
 from kafkasim.scenarios.judging.verdict import Evidence, Result, judge
 from kafkasim.scenarios.language.tables import Scenario
-from kafkasim.scenarios.language.time_limits import limit_us, reading_us
+from kafkasim.scenarios.language.time_limits import limit_us, reading_us, settle_us
 from kafkasim.scenarios.running.client_hosts import subscribed_topics
 from kafkasim.scenarios.running.cluster import Cluster
 from kafkasim.scenarios.running.fault_schedule import FaultSchedule
@@ -288,6 +288,7 @@ class ScenarioRun:
             self.cluster.hosts,
             self.faults.unclean,
             self._tells_static_leader,
+            settle_us(self.scenario),
         )
 
     def _tells_static_leader(self, node: str) -> bool:

@@ -41,7 +41,7 @@ class _Voters:
 def _excuse(line: str, *rows: Row) -> str:
     trace = FakeTrace()
     ids = {"producer-1": "writer"}
-    holders = Holders(trace, ids, Positions(trace))
+    holders = Holders(trace, ids, Positions(trace), {"billing": 9_000_000})
     judge = LeftInIsr(trace, ids, cast(LostVoters, _Voters()), holders)
     trace.record([*topics(1), BEGUN, *rows])
     return Progress(trace).stall_excuse([line], lambda _: "", judge.excuse)
@@ -136,3 +136,47 @@ def test_a_group_reads_on_what_its_consumers_hold(rows: list[Row]) -> None:
 )  # fmt: skip
 def test_a_group_waits_for_what_only_its_coordinator_gives(rows: list[Row]) -> None:
     assert _excuse(AT_TWO, STUCK, LED, *rows) == LOST
+
+
+def _committed(group: str = "billing") -> Row:
+    return "broker-1", facts.OffsetCommitted(group, "beside", 0, 5, 1, "m1", 1)
+
+
+FAULT: Row = ("world", facts.FaultStarted("gc-pause", "broker-3"))
+ENDED: Row = ("world", facts.FaultEnded("gc-pause", "broker-3"))
+TEN: Row = ("world", 10.0)
+FIVE: Row = ("world", 5.0)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [LED, TEN, _committed()],
+        [FAULT, LED, ENDED, TEN, _committed()],
+        [LED, TEN, FAULT, _committed()],
+        [LED, TEN, ("consumer-1", facts.HostStopped("crash")), FIVE, _committed()],
+    ],
+    ids=repr,
+)
+def test_a_group_had_missed_a_partition_before(rows: list[Row]) -> None:
+    assert _excuse(GROUP, *rows, STUCK) == ""
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [LED, ("world", 9.9), _committed()],
+        [LED, _committed(), TEN],  # it commits nothing afterwards
+        [LED, TEN, _committed("others")],
+        [LED, FIVE, home("orders", 1, epoch=1), FIVE, _committed()],
+        [LED, FIVE, ("consumer-1", facts.HostStarted(1)), FIVE, _committed()],
+        [LED, FAULT, TEN, _committed()],
+        [LED, FAULT, FAULT, ENDED, TEN, ENDED, _committed()],
+        [LED, FIVE, FAULT, ENDED, FIVE, _committed()],
+        [LED, _at(0), _at(0, "none"), TEN, _committed()],  # a consumer has held it
+        [home("orders", leader=-1), TEN, _committed()],
+    ],
+    ids=repr,
+)
+def test_a_group_need_not_have_had_a_partition_before(rows: list[Row]) -> None:
+    assert _excuse(GROUP, *rows, STUCK) == LOST

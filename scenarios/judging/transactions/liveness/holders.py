@@ -11,6 +11,9 @@ only:
   told of any commit;
 - for the partition: it has no leader, or the leader is down;
 - at the last stable offset, if it reads committed records.
+
+Nor does it explain a partition that the group had missed before
+(``coordinators/missed_before.py``).
 """
 
 from __future__ import annotations
@@ -21,6 +24,9 @@ from collections.abc import Callable, Mapping
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.source import FactSource, PartitionKey, final_leaders
 from kafkasim.scenarios.judging.transactions.liveness.controllers.last_changes import LastChanges
+from kafkasim.scenarios.judging.transactions.liveness.coordinators.missed_before import (
+    MissedBefore,
+)
 from kafkasim.scenarios.judging.transactions.liveness.positions import Positions
 
 _LAG = re.compile(r"group (\S+) is at (\d+) of \d+ in (\S+)-(\d+) \(last read by ")
@@ -32,11 +38,19 @@ Member = tuple[str, str]
 class Holders:
     """Follows what consumers hold and commit.
 
-    ``ids`` are the transactional ids of client hosts.
+    ``ids`` are the transactional ids of client hosts. ``settle_us`` is how long a group may take to
+    be given a new partition, by group (``MissedBefore``).
     """
 
-    def __init__(self, trace: FactSource, ids: Mapping[str, str], positions: Positions) -> None:
+    def __init__(
+        self,
+        trace: FactSource,
+        ids: Mapping[str, str],
+        positions: Positions,
+        settle_us: Mapping[str, int] | None = None,
+    ) -> None:
         self._ids = ids
+        self._missed = MissedBefore(trace, settle_us or {})
         self._positions = positions
         self._changes = LastChanges(trace)
         self._leaders = final_leaders(trace)
@@ -49,7 +63,7 @@ class Holders:
         trace.subscribe(facts.HostStarted, self._on_started)
 
     def reads_on(self, line: str, is_down: Callable[[int], bool]) -> bool:
-        """Return whether a line tells of a group that needs no coordinator to read on.
+        """Return whether a line tells of a group that does not wait for its coordinator to read on.
 
         ``is_down(broker)`` says whether a broker is down for ever.
         """
@@ -60,6 +74,8 @@ class Holders:
         change = None if key is None else self._changes.of(key)
         if key is None or change is None or change.leader == -1 or is_down(change.leader):
             return False
+        if (found[1], key) not in self._positions.last and self._missed.knows(found[1], key):
+            return True
         position = int(found[2])
         return any(
             not self._waits((found[1], node), key, position)

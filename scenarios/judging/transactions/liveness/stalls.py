@@ -72,13 +72,15 @@ class Stalls:
         hosts: Mapping[int, str],
         unclean: bool,
         tells_static_leader: Callable[[str], bool],
+        settle_us: Mapping[str, int],
     ) -> None:
         """``hosts`` are the servers by node id, ``unclean`` says whether the servers' files allow
-        unclean elections, ``tells_static_leader(node)`` whether a coordinator follows KIP-814."""
+        unclean elections, ``tells_static_leader(node)`` whether a coordinator follows KIP-814,
+        ``settle_us`` how long a group may take to be given a new partition (``MissedBefore``)."""
         ids, members = clients.transactional_ids, clients.members
         losses, group_key = invariants.losses, invariants.cluster.group_key
         registrations = Registrations(trace, limits.registration_us)
-        holders = Holders(trace, ids, progress.places)
+        holders = Holders(trace, ids, progress.places, settle_us)
         voters = LostVoters(trace, hosts, registrations, holders)
         missed = MissedEnds(trace, holes, invariants.uncopied)
         unlisted = UnlistedLeader(trace, hosts, registrations)
