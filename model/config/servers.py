@@ -218,6 +218,8 @@ class BrokerConfig(Config):
     log_cleaner_max_compaction_lag_ms: int = long(MAX_LONG, 1)
     log_cleaner_delete_retention_ms: int = long(86400000, 0)
     log_retention_check_interval_ms: int = long(300000, 1)
+    # Retention, flusher and checkpoints begin so long after the start. 2.8 has no such property.
+    log_initial_task_delay_ms: int = long(30000, 0)
     message_max_bytes: int = setting(1048588, 0)
     log_message_timestamp_type: str = setting("CreateTime", allowed=TIMESTAMP_TYPES)
     log_message_timestamp_before_max_ms: int = long(MAX_LONG, 0)

@@ -92,6 +92,10 @@ LISTED: tuple[tuple[str, str, str, str, str], ...] = (
         "2.8 takes transactional.id.expiration.ms, and looks every ten minutes (KIP-854)",
     ),
     (
+        "2.8.2", "broker", "no such key", "log.initial.task.delay.ms",
+        "2.8 has a constant, 30 s as by default (LogManager.InitialTaskDelayMs)",
+    ),
+    (
         "2.8.2", "producer", "no such key", "retry.backoff.max.ms",
         "2.8 has a constant backoff, the model's clients of 2.8 do not read the key (KIP-580)",
     ),

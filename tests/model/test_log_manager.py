@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from kafkasim.model.effects import Barrier, Flush
 from kafkasim.model.facts import LogLoaded
 from kafkasim.model.replication.logs.log_manager import LogManager
@@ -124,3 +126,15 @@ def test_a_truncation_below_the_recovery_point_is_checkpointed_before_the_log_gr
     node.out.clear()
     node.partition.truncate_fully(0)
     assert OffsetCheckpoint(node.files, RECOVERY_POINT_CHECKPOINT).read() == {TP: 0}
+
+
+@pytest.mark.parametrize(("settings", "delay_ms"), [({}, 30_000), ({"delay": 500}, 500)])
+def test_periodic_tasks_begin_after_the_initial_delay(
+    settings: dict[str, int], delay_ms: int
+) -> None:
+    trio = Trio(**{f"log_initial_task_{key}_ms": each for key, each in settings.items()})
+    node = trio.nodes[1]
+    node.replicas.logs.start(trio.now)
+    tasks = ("log-retention", "log-flusher", "recovery-point-checkpoint")
+    begins = trio.now + 1000 * delay_ms
+    assert [node.timers.deadline(task) for task in tasks] == [begins] * 3

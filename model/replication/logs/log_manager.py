@@ -41,7 +41,6 @@ PERIODIC_TASKS = (
     "producer-expiration",
     "highwatermark-checkpoint",
 )
-INITIAL_TASK_DELAY_US = 30_000_000  # log.initial.task.delay.ms
 
 
 class LogManager:
@@ -269,9 +268,10 @@ class LogManager:
     def start(self, now: int) -> None:
         """Arm the periodic tasks, once the logs are loaded."""
         arm, config = self.process.timers.arm, self.settings.current
-        arm("log-retention", now + INITIAL_TASK_DELAY_US, LANE, self._retention)
-        arm("log-flusher", now + INITIAL_TASK_DELAY_US, LANE, self._flush_due)
-        arm("recovery-point-checkpoint", now + INITIAL_TASK_DELAY_US, LANE, self._checkpoint)
+        begin = now + config.log_initial_task_delay_ms * 1000
+        arm("log-retention", begin, LANE, self._retention)
+        arm("log-flusher", begin, LANE, self._flush_due)
+        arm("recovery-point-checkpoint", begin, LANE, self._checkpoint)
         arm(
             "producer-expiration",
             now + config.producer_id_expiration_check_interval_ms * 1000,

@@ -68,7 +68,9 @@ def overtaken(rng: random.Random, data: dict[str, Any], mode: str) -> None:
         return
     chain = _Chain(rng, data, mode)
     chain.leave()
-    if old or rng.random() < 0.5:  # retention moves an old consumer back (handleOffsetOutOfRange)
+    late = data["cluster"].get("kafka-version") == "2.8-zk"  # its retention begins after 30 s
+    # Retention moves an old consumer back (ConsumerFetcherThread.handleOffsetOutOfRange).
+    if old or late or rng.random() < 0.5:
         chain.delete()
     else:
         chain.expire()
@@ -123,6 +125,7 @@ class _Chain:
         """
         size = self.topic["config"].setdefault("segment.bytes", 600)
         self.focus.config["log.retention.check.interval.ms"] = self.rng.choice((100, 300))
+        self.focus.config["log.initial.task.delay.ms"] = self.rng.choice((0, 1000))
         for each in self.focus.data["workload"]:
             if each["kind"] == "producer":
                 each["config"].setdefault("batch.size", size // 2)
