@@ -23,7 +23,9 @@ At last an operator does in some seeds what is seldom done to a cluster: sets qu
 unregisters a broker (choices/operators.py). Some clusters of 4.1 have a share group, too
 (choices/share_groups.py), and most of these groups meet trouble of their own (choices/sharing.py).
 In some seeds the log start passes the log end of a follower that is away (chains/overtaken.py), or
-the voters change while an election runs (worlds/voters.py).
+the voters change while an election runs (worlds/voters.py). Some faults begin and end at triggers
+of all kinds (choices/triggers.py), and what could do nothing is replaced or left out
+(choices/effects.py).
 
 Timeouts are lowered to seconds, so that a run of a few seconds under faults sees sessions end,
 replicas fall behind and leaders move. Each seed leaves out most kinds of faults, so that the
@@ -40,6 +42,7 @@ from kafkasim.scenarios.searching.chains.chain import play_chain
 from kafkasim.scenarios.searching.chains.overtaken import overtaken
 from kafkasim.scenarios.searching.choices.clients import codecs, commits, partitioners
 from kafkasim.scenarios.searching.choices.custom import assignors
+from kafkasim.scenarios.searching.choices.effects import effects
 from kafkasim.scenarios.searching.choices.offsets import tamper_with_offsets
 from kafkasim.scenarios.searching.choices.operators import (
     client_quotas,
@@ -50,6 +53,7 @@ from kafkasim.scenarios.searching.choices.operators import (
     upgrades,
 )
 from kafkasim.scenarios.searching.choices.share_groups import share_groups, share_meetings
+from kafkasim.scenarios.searching.choices.triggers import triggers
 from kafkasim.scenarios.searching.clients.limits import limits
 from kafkasim.scenarios.searching.clients.meeting import meetings
 from kafkasim.scenarios.searching.clients.patience import patience
@@ -151,6 +155,8 @@ def draw(seed: int) -> dict[str, Any]:
     share_meetings(random.Random(f"swarm/{seed}/share-meetings"), data)
     overtaken(random.Random(f"swarm/{seed}/overtaken"), data, mode_of(seed))
     changes_in_elections(random.Random(f"swarm/{seed}/elections"), data)
+    triggers(random.Random(f"swarm/{seed}/triggers"), data, mode_of(seed))
+    effects(random.Random(f"swarm/{seed}/effects"), data, mode_of(seed))
     segments_that_all_take(data)
     return data
 

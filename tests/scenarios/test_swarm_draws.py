@@ -153,6 +153,7 @@ def test_a_strike_falls_into_a_stretched_phase(
 ) -> None:
     monkeypatch.setattr(meeting, "STRETCHED", 1)
     monkeypatch.setattr(client_phases, "_pools", lambda _: [(phase,)])
+    monkeypatch.setattr(drawing, "effects", lambda *_: None)  # also of groups that have no such one
     found = 0
     for seed in range(30):
         data = draw(seed)
@@ -300,6 +301,8 @@ def test_a_hop_is_late_for_about_as_long_as_its_producer_waits(
     monkeypatch.setattr(draw_workload, "QUIET", 0)  # its faults come behind
     monkeypatch.setattr(drawing, "worlds", lambda *_: None)  # and theirs
     monkeypatch.setattr(share_groups, "SHARE", 0)  # and theirs
+    for step in ("overtaken", "changes_in_elections", "triggers"):
+        monkeypatch.setattr(drawing, step, lambda *_: None)
     monkeypatch.setattr(patience, "PATIENCE", 0)
     before = [draw(seed) for seed in range(120)]
     monkeypatch.setattr(patience, "PATIENCE", 1)

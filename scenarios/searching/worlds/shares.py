@@ -206,6 +206,23 @@ def _waits(key: str) -> Callable[[Scenario], bool]:
     return lambda data: any(key in each for each in data["faults"])
 
 
+def _ends(*keys: str) -> Callable[[Scenario], bool]:
+    """Return whether a fault ends at a fact with fields, a bound, a host or a count."""
+    return lambda data: any(each.get("until", {}).keys() & set(keys) for each in data["faults"])
+
+
+def _overtakes(data: Scenario) -> bool:
+    """Return whether records are deleted as soon as a replica lacks some that are committed."""
+    bounds = [each.get("when", {}).get("at-most", {}) for each in data.get("operations", ())]
+    return any("acknowledged" in bound for bound in bounds)
+
+
+def _voters_change_in_elections(data: Scenario) -> bool:
+    """Return whether an operator changes the voters at a fact of the quorum."""
+    waits = [each.get("when", {}) for each in _operated(data, "add-voter", "remove-voter")]
+    return any(when.get("fact") in ("RaftRole", "VotersChanged") for when in waits)
+
+
 def _sharing(data: Scenario) -> list[str]:
     """Return the isolation level of each share group."""
     groups = [each for each in data["workload"] if each["kind"] == "share-group"]
@@ -252,6 +269,14 @@ WORLDS: tuple[World, ...] = (
     World("leaders move while a link is spoiled", BOTH, 0.1, _spoiled_moves),
     World("a fault begins at a fact", BOTH, 0.5, _waits("when")),
     World("a fault ends at a fact", BOTH, 0.1, _waits("until")),
+    World("a fault ends at a fact with fields", BOTH, 0.06, _ends("fields")),
+    World("a fault ends at a fact with a bound", BOTH, 0.05, _ends("at-least", "at-most")),
+    World("a fault ends at a fact of a role", BOTH, 0.05, _ends("node")),
+    World("a fault ends at the n-th fact", BOTH, 0.06, _ends("count")),
+    World("the log start passes a follower", BOTH, 0.03, _overtakes),
+    World("voters change in an election", KRAFT, 0.03, _voters_change_in_elections),
+    World("an old metadata.version", KRAFT, 0.03,
+          lambda data: data["cluster"].get("features", {}).get("metadata.version", 25) < 22),
     World("a share group", KRAFT, 0.1, lambda data: bool(_sharing(data))),
     World("a share group that reads committed records", KRAFT, 0.04,
           lambda data: "read_committed" in _sharing(data)),
