@@ -204,7 +204,9 @@ def needless_shrink(facts: Facts, key: Key, row: Row) -> Chain:
         chain.add(*facts.rows(["Replicated"], key, node=node, before=row["seq"])[-2:])
         chain.add(facts.last([*ROLES], key, node=node, before=row["seq"]))
     chain.add(*facts.rows(["PartitionChanged"], key, before=row["seq"])[-2:])
-    chain.turns(row, "a replica leaves the ISR that was not behind for replica.lag.time.max.ms")
+    chain.turns(
+        row, "a replica leaves the ISR that lacked nothing or was behind for too short a time"
+    )
     return chain
 
 
