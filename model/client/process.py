@@ -8,7 +8,8 @@ was not started with. A producer that has failed for good is closed and replaced
 
 A stopped application (SIGTERM) closes its clients before the process ends: producers flush,
 consumers commit if auto-commit is on and leave their group. A consumer closes once the application
-has handled what the last poll() returned, as after KafkaConsumer.wakeup() in a shutdown hook. A
+has handled what the last poll() returned, as after KafkaConsumer.wakeup() in a shutdown hook. An
+application may catch SIGTERM (``catch_stop``): then it closes its clients itself, and ends. A
 killed process closes nothing.
 """
 
@@ -72,7 +73,10 @@ class ClientProcess(Process):
         self._compressor = compressor
         self._renewed: dict[str, int] = {}  # client -> how often it was replaced
         self.clients: dict[str, Client] = {}
-        self._methods: dict[str, Callable[[int, tuple[Any, ...], int], None]] = {"open": self._open}
+        self._methods: dict[str, Callable[[int, tuple[Any, ...], int], None]] = {
+            "open": self._open, "catch_stop": self._catch_stop,
+        }  # fmt: skip
+        self._catches: int | None = None  # the call that a request to stop is replied to
         self._methods |= ClientDisk(self).methods
         self._stopping = False
         for client in clients:
@@ -115,6 +119,11 @@ class ClientProcess(Process):
             self._make(client, client)
         self.out.append(Reply(call, None, error))
 
+    def _catch_stop(self, call: int, args: tuple[Any, ...], _now: int) -> None:
+        """Reply -call when the process is asked to stop, in place of a stop; (False,): stop."""
+        self._catches = call if args[0] else None
+        self.out.append(Reply(call, None, None))
+
     def on_call(self, item: Call, now: int) -> None:
         """Run a call's method; its client replies now or later."""
         method = self._methods.get(item.method)
@@ -125,7 +134,11 @@ class ClientProcess(Process):
             method(item.call, item.args, now)
 
     def shutdown(self, now: int) -> None:
-        """Close every client, then end the process."""
+        """Close every client, then end the process, unless the application catches SIGTERM."""
+        if self._catches is not None:
+            caught, self._catches = self._catches, None
+            self.out.append(Reply(-caught, None, None))
+            return
         if self._stopping:
             return
         self._stopping = True

@@ -43,7 +43,7 @@ from kafkasim.scenarios.applications.types.structs import (
 
 POLL_MS = 100
 """How long one poll() waits: as long may a commit of another task have to wait for it."""
-
+POSITION_S = 0.01  # how often position() looks whether there is one
 Partitions = Iterable[TopicPartition]
 
 
@@ -72,6 +72,7 @@ class AIOKafkaConsumer:
         self._buffer = Buffer(place, key_deserializer, value_deserializer)
         self._polling = Polling(place, self._client, self._buffer)
         self._call, self._owned = self._polling.call, self._polling.owned
+        place.notes.append(self._note_processed)
 
     # The life of a consumer.
 
@@ -288,7 +289,7 @@ class AIOKafkaConsumer:
                 return found
             if self._port.now_us >= deadline:
                 raise KafkaTimeoutError(f"the position of {tp}")
-            await self._polling.fill(POLL_MS, {tp: None})
+            await asyncio.sleep(POSITION_S)
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """Read on from ``offset``; what was fetched of the partition is dropped.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import builtins
+import sys
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -62,13 +63,17 @@ class UserApplication:
         path, function = split(self.app)
         try:
             await getattr(_Process(path.parent).load(path.stem), function)()
+        except asyncio.CancelledError:
+            if place.port.dead:
+                raise
         finally:
             others = [] if place.port.dead else place.port.other_tasks()
             for task in others:
                 task.cancel()
             if others:
                 await asyncio.wait(others)
-        place.returned[place.node] = None
+        if not place.port.stopping:
+            place.returned[place.node] = None
         place.port.exit()
 
 
@@ -93,7 +98,13 @@ class _Process:
             __file__=str(path), __builtins__=self._builtins, __kafkasim_application__=True
         )
         self.modules[name] = module
-        exec(_compiled(str(path), path.stat().st_mtime_ns), module.__dict__)
+        code = _compiled(str(path), path.stat().st_mtime_ns)
+        known = sys.modules.setdefault(name, module)  # where dataclasses look annotations up
+        try:
+            exec(code, module.__dict__)
+        finally:
+            if known is module:
+                del sys.modules[name]
         return module
 
     def import_(
@@ -132,7 +143,8 @@ _codes: dict[tuple[str, int], Any] = {}
 def _compiled(path: str, changed_ns: int) -> Any:
     key = (path, changed_ns)
     if key not in _codes:
-        _codes[key] = compile(Path(path).read_text(encoding="utf-8"), path, "exec")
+        text = Path(path).read_text(encoding="utf-8")
+        _codes[key] = compile(text, path, "exec", dont_inherit=True)
     return _codes[key]
 
 
@@ -141,6 +153,8 @@ def _client_modules() -> dict[str, ModuleType]:
     aiokafka, of_abc, of_errors, of_structs = (
         ModuleType(f"aiokafka{part}") for part in ("", ".abc", ".errors", ".structs")
     )
+    helpers = ModuleType("aiokafka.helpers")
+    helpers.__dict__.update(create_ssl_context=lambda **_: None)  # security says nothing here
     of_abc.__dict__.update(ConsumerRebalanceListener=ConsumerRebalanceListener)
     of_errors.__dict__.update(errors.names())
     for thing in (structs.TopicPartition, structs.OffsetAndMetadata, structs.OffsetAndTimestamp,
@@ -153,7 +167,7 @@ def _client_modules() -> dict[str, ModuleType]:
         TopicPartition=structs.TopicPartition, OffsetAndMetadata=structs.OffsetAndMetadata,
         OffsetAndTimestamp=structs.OffsetAndTimestamp,
         ConsumerStoppedError=errors.ConsumerStoppedError, IllegalOperation=errors.IllegalOperation,
-        abc=of_abc, errors=of_errors, structs=of_structs,
+        abc=of_abc, errors=of_errors, structs=of_structs, helpers=helpers,
     )  # fmt: skip
     own = ModuleType("kafkasim")
     own.__dict__.update(processed=processed, serializers=serializers)
@@ -162,8 +176,8 @@ def _client_modules() -> dict[str, ModuleType]:
         cluster=of_assignors["aiokafka.cluster"], coordinator=of_assignors["aiokafka.coordinator"]
     )
     return {"aiokafka": aiokafka, "aiokafka.abc": of_abc, "aiokafka.errors": of_errors,
-            "aiokafka.structs": of_structs, **of_assignors, "kafkasim": own,
-            "kafkasim.serializers": serializers}  # fmt: skip
+            "aiokafka.structs": of_structs, "aiokafka.helpers": helpers, **of_assignors,
+            "kafkasim": own, "kafkasim.serializers": serializers}  # fmt: skip
 
 
 def processed(*records: ConsumerRecord) -> None:

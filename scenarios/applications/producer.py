@@ -17,9 +17,13 @@ from kafkasim.scenarios.applications.session import Payload, session
 from kafkasim.scenarios.applications.settings import properties
 from kafkasim.scenarios.applications.types.errors import (
     IllegalStateError,
+    KafkaTimeoutError,
     ProducerFenced,
 )
-from kafkasim.scenarios.applications.types.structs import RecordMetadata, offset_of
+from kafkasim.scenarios.applications.types.structs import InOrder, RecordMetadata, offset_of
+
+METADATA_S = 0.01
+"""How often a call that waits for metadata looks at it."""
 
 Serializer = Callable[[Any], bytes]
 
@@ -38,7 +42,6 @@ class AIOKafkaProducer(Partial):
     left_out = {
         "create_batch": "send() makes batches of max_batch_size bytes within linger_ms",
         "send_batch": "send() makes batches of max_batch_size bytes within linger_ms",
-        "partitions_for": "a partitioner is given the numbers of all partitions",
     }
 
     def __init__(
@@ -143,6 +146,20 @@ class AIOKafkaProducer(Partial):
         """Wait until every record sent before has its result."""
         await self._client.ask("flush")
 
+    async def partitions_for(self, topic: str) -> set[int]:
+        """Return the numbers of a topic's partitions.
+
+        Raises:
+            KafkaTimeoutError: there is no metadata of it within max.block.ms.
+        """
+        now = asyncio.get_running_loop().time
+        deadline = now() + self._config.max_block_ms / 1000
+        while (count := await self._client.ask("partitions_for", topic)) is None:
+            if now() >= deadline:
+                raise KafkaTimeoutError(f"no metadata of topic {topic}")
+            await asyncio.sleep(METADATA_S)
+        return InOrder(range(count))
+
     # Transactions.
 
     async def begin_transaction(self) -> None:
@@ -173,6 +190,8 @@ class AIOKafkaProducer(Partial):
         place = self._session
         if group_id != place.group or not place.consumers:
             raise IllegalStateError(f"no consumer of group {group_id!r} is started here")
+        for note in place.notes:
+            note()  # unless the application says itself what it has processed
         group = await place.port.call(f"{place.consumers[-1]}.group_metadata")
         found = {TopicPartition(*tp): (offset_of(at), -1) for tp, at in offsets.items()}
         await self._client.ask("send_offsets_to_transaction", found, group)

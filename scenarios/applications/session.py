@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
@@ -73,6 +73,7 @@ class Session:
     rng: random.Random
     tells: bool = False  # the application says itself what it has processed
     consumers: list[str] = field(default_factory=list)  # those that are started
+    notes: list[Callable[[], None]] = field(default_factory=list)  # what consumers handed out
     opened: dict[str, int] = field(default_factory=dict)  # kind of client -> how many
 
     def client_name(self, kind: str) -> str:

@@ -12,6 +12,7 @@ import base64
 import datetime
 import os
 import random
+import signal
 import sys
 import time
 import uuid  # noqa: TID251 (what applications get of it is drawn from the seed)
@@ -25,7 +26,7 @@ from kafkasim.sim.apps.refusals import NotSimulated
 
 REFUSED_MODULES = (
     "concurrent", "ctypes", "ftplib", "http", "httpx", "multiprocessing", "requests", "sched",
-    "select", "selectors", "shutil", "signal", "smtplib", "socket", "socketserver", "ssl",
+    "select", "selectors", "shutil", "smtplib", "socket", "socketserver", "ssl",
     "subprocess", "tempfile", "threading", "urllib", "_thread",
 )  # fmt: skip
 """Modules of threads, processes, files and the network: to import one is refused."""
@@ -167,6 +168,31 @@ def _secrets() -> ModuleType:
     return made
 
 
+def _signal() -> ModuleType:
+    """Return signal with the handlers of the host's process; only SIGTERM is ever sent to it."""
+    found: dict[int, Any] = {}
+
+    def handle(number: int, handler: Any) -> Any:
+        before, found[number] = found.get(number, signal.SIG_DFL), handler
+        called = handler if callable(handler) else None
+        if handler == signal.SIG_IGN:
+            called = lambda *_: None  # noqa: E731
+        catch = session().port.catch_signal
+        catch(number, None if called is None else lambda: called(number, None))
+        return before
+
+    made = ModuleType("signal")
+    for name in dir(signal):
+        known = getattr(signal, name)
+        kept = name.startswith(("SIG", "Sig", "Handlers")) or not callable(known)
+        setattr(made, name, known if kept else refused(f"signal.{name}()"))
+    made.__dict__.update(
+        signal=handle, getsignal=lambda number: found.get(number, signal.SIG_DFL),
+        strsignal=signal.strsignal,
+    )  # fmt: skip
+    return made
+
+
 _OF_OS = (
     "PathLike",
     "fspath",
@@ -202,5 +228,5 @@ def modules() -> dict[str, ModuleType]:
     now = _module("datetime", datetime, {"datetime": _DateTime, "date": _Date})
     return {
         "time": _time(), "datetime": now, "random": _random(), "uuid": _uuid(),
-        "secrets": _secrets(), "os": _os(), "os.path": os.path,
+        "secrets": _secrets(), "os": _os(), "os.path": os.path, "signal": _signal(),
     }  # fmt: skip

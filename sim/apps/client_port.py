@@ -17,6 +17,7 @@ import re
 import sys
 import traceback
 from collections.abc import Callable, Coroutine
+from signal import SIGTERM
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kafkasim.model.effects import Call, Reply
@@ -34,7 +35,10 @@ Application: TypeAlias = "Callable[[ClientPort], Coroutine[Any, Any, None]]"
 class ClientPort:
     """An application's access to its host: the client process, the clock, the trace."""
 
-    __slots__ = ("_exit", "_last_call", "_loop", "_pending", "_record", "_submit", "_wall_offset")
+    __slots__ = (
+        "_exit", "_handlers", "_last_call", "_loop", "_pending", "_record", "_submit",
+        "_wall_offset", "stopping",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -42,9 +46,12 @@ class ClientPort:
         submit: Submit,
         record: Record,
         wall_offset: Callable[[], int],
-        exit_process: Callable[[], None],
+        exit_process: Callable[[str], None],
     ) -> None:
+        self.stopping = False  # whether the application has caught a request to stop
+        self._handlers: dict[int, Callable[[], object]] = {}  # by the number of the signal
         self._loop = loop
+        loop.port = self
         self._exit = exit_process
         self._wall_offset = wall_offset
         self._submit = submit
@@ -118,7 +125,29 @@ class ClientPort:
     def exit(self) -> None:
         """End the process: its application has returned, and clients are not closed."""
         if not self._loop.dead:
-            self._exit()
+            self._exit("shutdown" if self.stopping else "application-returned")
+
+    def catch_signal(self, number: int, handler: Callable[[], object] | None) -> None:
+        """Have a signal call ``handler()`` in the loop; None: what it does by default.
+
+        SIGTERM is what asks a process to stop. Without a handler its clients are closed, and it
+        ends. No other signal is ever sent.
+        """
+        if number == SIGTERM and (handler is None) == (number in self._handlers):
+            self._watch_stop(handler is not None)
+        if handler is None:
+            self._handlers.pop(number, None)
+        else:
+            self._handlers[number] = handler
+
+    def _watch_stop(self, catch: bool) -> None:
+        _, told = self.call_acked("catch_stop", catch)
+        told.add_done_callback(self._on_stop)
+
+    def _on_stop(self, _told: asyncio.Future[Any]) -> None:
+        self.stopping = True
+        self._watch_stop(True)
+        self._handlers[SIGTERM]()
 
     def _give(self, call: Call) -> None:
         """Give a call to the client process, which handles it now.
@@ -162,7 +191,7 @@ class Applications:
         end: ends the process of the host when a main task has failed, which becomes a fact first.
             Without it ``run`` raises the exception.
         wall_offset: what the wall clock shows beyond the monotonic time, in µs.
-        leave: ends the process of the host when the application says that it has returned.
+        leave: ends the process of the host for a reason, when the application has returned.
     """
 
     __slots__ = ("_end", "_record", "loop", "next_deadline", "on_reply", "port", "run")
@@ -175,7 +204,7 @@ class Applications:
         now: int,
         end: Callable[[], None] | None = None,
         wall_offset: Callable[[], int] = int,
-        leave: Callable[[], None] = lambda: None,
+        leave: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.loop = loop = new_loop(name, now)
         self._record = record

@@ -24,6 +24,7 @@ import asyncio
 import contextlib
 import contextvars
 import functools
+import inspect
 import sys
 import warnings
 from _thread import get_ident
@@ -36,6 +37,10 @@ from kafkasim.sim.apps.refusals import INSIDE, NotSimulated, install_audit_hook
 
 STEPS_MAX = 1_000_000
 """Most callbacks in one :meth:`HostLoop.run`; an application with more never waits."""
+
+
+CLOSES_MAX = 100
+"""Most ``finally`` blocks that wait, one around the other, in a coroutine that is closed."""
 
 
 class _Handle:
@@ -99,6 +104,7 @@ class HostLoop(asyncio.AbstractEventLoop):
         self._last_task = 0
         self._errors: list[BaseException] = []
         self.on_failure: Callable[[str, BaseException], None] | None = None  # task, error
+        self.port: Any = None  # of the host's process, which signals go to
         self.bug: BaseException | None = None  # raised by the simulator inside a call
         # What asyncio asks for all the time is answered by C functions, without a frame of ours.
         self.create_future = functools.partial(asyncio.Future, loop=self)  # type: ignore[method-assign]
@@ -277,6 +283,17 @@ class HostLoop(asyncio.AbstractEventLoop):
         if not self.dead:
             self._errors.append(error)
 
+    def add_signal_handler(  # type: ignore[override]
+        self, sig: int, callback: Callable[..., object], *args: Any
+    ) -> None:
+        """Call a function when the process is sent a signal (ClientPort.catch_signal)."""
+        self.port.catch_signal(sig, functools.partial(callback, *args))
+
+    def remove_signal_handler(self, sig: int) -> bool:
+        """Have a signal do what it does by default."""
+        self.port.catch_signal(sig, None)
+        return True
+
     # Inside.
 
     def _arm(
@@ -370,7 +387,14 @@ def _unseen(task: HostTask) -> bool:
 
 
 def _close(coroutine: Any) -> None:
-    for _ in range(3):
+    """Close a coroutine, from the innermost one that it awaits outwards.
+
+    A ``finally`` that waits makes the close fail, and would leave the inner ones to Python.
+    """
+    awaited = getattr(coroutine, "cr_await", None)
+    if inspect.iscoroutine(awaited):
+        _close(awaited)
+    for _ in range(CLOSES_MAX):
         try:
             coroutine.close()
             return

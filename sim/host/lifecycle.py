@@ -175,10 +175,10 @@ class Host:
         if self._lanes is not None:
             self._end("application-failed", "reset")
 
-    def leave(self) -> None:
-        """End the process because its application has returned: the system closes its sockets."""
+    def leave(self, reason: str) -> None:
+        """End the process, whose application has returned: the system closes its sockets."""
         if self._lanes is not None:
-            self._end("application-returned", "closed")
+            self._end(reason, "closed")
 
     def restart(self) -> Process | None:
         """Crash the process if there is one, and start it again."""

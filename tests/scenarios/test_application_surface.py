@@ -208,7 +208,7 @@ def test_what_fetches_and_metadata_told_is_known_without_a_call(tmp_path: Path) 
             "import aiokafka.util",
             (
                 "the module aiokafka.util ({}): there are aiokafka, aiokafka.abc, aiokafka.errors,"
-                " aiokafka.structs, aiokafka.cluster, aiokafka.coordinator,"
+                " aiokafka.structs, aiokafka.helpers, aiokafka.cluster, aiokafka.coordinator,"
                 " aiokafka.coordinator.protocol, aiokafka.coordinator.assignors,"
                 " aiokafka.coordinator.assignors.abstract,"
                 " aiokafka.coordinator.assignors.roundrobin,"

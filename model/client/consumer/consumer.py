@@ -278,9 +278,14 @@ class KafkaConsumer:
         self._reply(call, None)
 
     def position(self, call: int, args: tuple[Any, ...], now: int) -> None:
-        """Reply the position of (partition,); None while there is none."""
+        """Reply the position of (partition,); None, and look for it, while there is none.
+
+        Kafka's position() goes on looking (updateFetchPositions); here the application asks again.
+        """
         state = self.subscription.assignment.get(TopicPartition(*args[0]))
         known = state is not None and state.position >= 0
+        if state is not None and not known:
+            self._update_positions(now)
         self._reply(call, state.position if known and state is not None else None)
 
     def committed(self, call: int, args: tuple[Any, ...], now: int) -> None:

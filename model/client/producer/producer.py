@@ -133,6 +133,7 @@ class KafkaProducer:
         self._closing: list[Callable[[], None]] = []  # called at the end of the close
         self._closed = False
         self.methods = {"send": self.send, "flush": self.flush, "close": self.close}
+        self.methods["partitions_for"] = self.partitions_for
         self.transactions: TransactionCalls | None = None
         if config.transactional_id is not None:
             self.transactions = TransactionCalls(
@@ -282,6 +283,12 @@ class KafkaProducer:
                     partitioner.on_new_batch(partition, every, available)
                 partition = partitioner(data, every, available)
         return topic, key, record_id, value_size, partition, want_ack, headers_size
+
+    def partitions_for(self, call: int, args: tuple[Any, ...], now: int) -> None:
+        """Reply how many partitions (topic,) has; None, and ask for it, if that is not known."""
+        count = self.metadata.partition_counts.get(args[0])
+        self.metadata.add_topics((args[0],), now)
+        self.process.out.append(Reply(call, count, None))
 
     def _with_leader(self, topic: str, count: int) -> list[int]:
         leaders = self.metadata.leaders
