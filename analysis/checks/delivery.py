@@ -68,7 +68,7 @@ _ENDED = """
     LEFT SEMI JOIN (
         SELECT run AS of, group AS name
         FROM (SELECT DISTINCT run, group, node FROM ConsumerAssigned)
-        LEFT JOIN (SELECT run, node, max(seq) AS over
+        LEFT JOIN (SELECT run, node, max(seq) AS last_end
                    FROM (SELECT run, node, seq FROM ApplicationFailed WHERE ended
                          UNION ALL SELECT run, node, seq FROM HostStopped
                          WHERE reason = 'application-returned')
@@ -76,7 +76,7 @@ _ENDED = """
         LEFT JOIN (SELECT run, node, max(seq) AS started FROM HostStarted GROUP BY run, node)
             USING (run, node)
         GROUP BY run, group
-        HAVING bool_and(coalesce(over, -1) > coalesce(started, -1)))
+        HAVING bool_and(coalesce(last_end, -1) > coalesce(started, -1)))
         ON run = of AND group = name
     LEFT JOIN (SELECT run, topic_id, partition, group, max(array_max(offsets)) AS upto
                FROM Polled GROUP BY run, topic_id, partition, group)
