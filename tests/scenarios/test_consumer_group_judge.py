@@ -512,6 +512,16 @@ STORIES: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
         [static_join("i"), group("Stable", 2, "m1", "m3")],
         [static_join("j"), group("Stable", 2, "m1", "m3")],
     ),
+    "needless-eviction a dynamic classic member has a group.instance.id for its client.id": (
+        [
+            *ALONE,
+            classic("JoinGroup", "i-7", -1, 30_000),
+            group("Stable", 2, "m1", "i-7"),
+            later(1),
+        ],
+        [static_join("i"), group("Stable", 3, "m1", "i-7", "m3")],
+        [static_join("i"), group("Stable", 3, "m1", "m3")],
+    ),
     "needless-eviction the id of another member, which joined at another time": (
         [*ALONE, static_join("i"), later(1), group("Stable", 2, "m1", "m2"), later(1)],
         [static_join("i", "m2"), static_join("i"), group("Stable", 2, "m1", "m3")],
