@@ -85,16 +85,10 @@ class ClusterTable(Table):
     variants: list[str] = []
 
     @property
-    def oldest_version(self) -> Version:
-        """The oldest release that a node starts with: storage is formatted for it."""
+    def versions(self) -> list[Version]:
+        """The releases that nodes start with, the oldest first: storage is formatted for that."""
         own = [node.kafka_version or self.kafka_version for node in self.nodes.values()]
-        return min([self.kafka_version, *own], key=VERSIONS.index)
-
-    @property
-    def newest_version(self) -> Version:
-        """The newest release that a node starts with."""
-        own = [node.kafka_version or self.kafka_version for node in self.nodes.values()]
-        return max([self.kafka_version, *own], key=VERSIONS.index)
+        return sorted([self.kafka_version, *own], key=VERSIONS.index)
 
     @model_validator(mode="before")
     @classmethod

@@ -92,7 +92,7 @@ class NodeSettings:
     def formatted_features(self) -> dict[str, int]:
         """Return the features that kafka-storage format sets: what the oldest node supports."""
         cluster = self._cluster
-        rules = with_version(self._variants, cluster.oldest_version)
+        rules = with_version(self._variants, cluster.versions[0])
         return formatted(rules.controller.supported_features(), cluster.features)
 
     def install(

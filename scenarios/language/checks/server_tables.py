@@ -99,7 +99,7 @@ def check_topics(scenario: Scenario) -> None:
                 f" {topic.replication_factor}: no acks=all write could succeed"
             )
         check_properties(f"{place}.config", TopicConfig, topic.config)
-        _check_segments(place, topic, scenario.cluster.newest_version)
+        _check_segments(place, topic, scenario.cluster.versions[-1])
 
 
 def _check_segments(place: str, topic: TopicTable, version: Version) -> None:
@@ -150,7 +150,7 @@ def check_configs(scenario: Scenario, nodes: list[str]) -> None:
             raise ValueError(f"{place}.config: only brokers and controllers have properties")
         check_properties(f"{place}.config", BrokerConfig, {**cluster.config, **node.config})
     upgraded = [each.kafka_version for each in scenario.operations if each.kafka_version]
-    newest = max([cluster.newest_version, *upgraded], key=VERSIONS.index)
+    newest = max([cluster.versions[-1], *upgraded], key=VERSIONS.index)
     if VERSIONS.index(newest) >= VERSIONS.index("4.0"):
         for name, config in _server_configs(scenario).items():
             _check_log_segments(name, config, newest)
@@ -182,14 +182,14 @@ def _check_features(cluster: ClusterTable) -> None:
         if cluster.features:
             raise ValueError('cluster.features: needs mode = "kraft"')
         return
-    ranges = all_ranges(SUPPORTED[cluster.oldest_version])
+    ranges = all_ranges(SUPPORTED[cluster.versions[0]])
     known = {name: (low, high) for name, low, high in ranges}
     for name, level in cluster.features.items():
         low, high = known.get(name, (0, -1))
         if not low <= level <= high:
             allowed = ", ".join(f"{each} {low} to {high}" for each, low, high in ranges)
             raise ValueError(
-                f"cluster.features.{name}: {level} is nothing that Kafka {cluster.oldest_version}"
+                f"cluster.features.{name}: {level} is nothing that Kafka {cluster.versions[0]}"
                 f" supports; allowed: {allowed}"
             )
     levels = formatted(ranges, cluster.features)
