@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -250,6 +251,11 @@ STORIES: dict[str, tuple[list[Timed], list[Timed], list[Timed]]] = {
     "LAGREASON no leader had decided so": (
         GREW, [shrink(16, 2), (17, "controller-1", lagging((1, 3)))],
         [(17, "controller-1", lagging((1, 3)))],
+    ),
+    "LAGREASON the shrink raises the leader epoch, as before metadata version 3.6-IV0": (
+        LED,
+        [shrink(16, 2), (17, "controller-1", replace(lagging((1, 3)), leader_epoch=1))],
+        [(17, "controller-1", replace(lagging((1, 3)), leader_epoch=1))],
     ),
     "FENCEREASON a session ends early": (HEARD, [session_ended(14)], [session_ended(13.5)]),
     "FENCEREASON a new controller begins all sessions anew": (

@@ -90,7 +90,12 @@ class LagReason:
                 leader.forget(broker)
         if before is None or fact.reason != "lag":
             return
-        decided = self._proposed.get((key, fact.leader_epoch), {})
+        # Before metadata version 3.6-IV0 the shrink itself raises the epoch in which it was decided
+        # (PartitionChangeBuilder.triggerLeaderEpochBumpForIsrShrinkIfNeeded).
+        decided = {
+            **self._proposed.get((key, before.leader_epoch), {}),
+            **self._proposed.get((key, fact.leader_epoch), {}),
+        }
         gone = [each for each in before.isr if each not in fact.isr and each in fact.replicas]
         for broker in [each for each in gone if each not in decided]:
             self.cluster.violated(
