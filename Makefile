@@ -9,6 +9,7 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 PIP_OPTIONS := --use-pep517 --no-warn-script-location
 OUT ?= demo
 SEEDS ?= 8
+unexport PYTHONDONTWRITEBYTECODE  # where it is set, every process would compile all modules anew
 
 .PHONY: demo test check lint types bench soak sweeps fidelity clean
 
