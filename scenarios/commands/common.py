@@ -181,6 +181,12 @@ def _of_fleet(place: Path, run: str) -> Iterator[Path]:
     try:
         with extracted(place, run) as (name, directory):
             typer.echo(f"{name} of {place}", err=True)
-            yield directory
+            try:
+                yield directory
+            except INPUT_ERRORS as error:  # the directory is gone when the user reads of it
+                told = one_line(error)
+                if str(directory) not in told:
+                    raise
+                raise InputError(told.replace(str(directory), f"{place}: {name}")) from None
     except BadInput as error:
         raise InputError(one_line(error)) from None

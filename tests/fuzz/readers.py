@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kafkasim.analysis.checks import CHECKS
@@ -144,3 +145,18 @@ class ReadRun:
             self.write_table(lambda table: table, rng.choice(("0", "999", "x")) if kind == "version"
                              else None)  # fmt: skip
         return f"{column}: {kind}"
+
+
+def write_fleet(place: Path, manifest: dict[str, Any], trace: Any) -> None:
+    """Write a fleet of one run, ``fuzz/seed-000001``."""
+    named = {"run": "fuzz/seed-000001", "label": "fuzz", **manifest}
+    row = pa.Table.from_pylist([arrow_row(stored_row(named))], arrow(RUNS))
+    (place / "runs").mkdir(parents=True)
+    batched = row.append_column("batch", pa.array(["b1"]))
+    pq.write_table(batched, place / "runs" / "part.parquet")
+    for kind in pc.unique(trace["kind"]).to_pylist():
+        folder = place / "facts" / "batch=b1" / f"kind={kind}"
+        folder.mkdir(parents=True)
+        found = trace.filter(pc.equal(trace["kind"], kind)).drop_columns(["kind"])
+        named_rows = pa.array([named["run"]] * found.num_rows)
+        pq.write_table(found.append_column("run", named_rows), folder / "part.parquet")

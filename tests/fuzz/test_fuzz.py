@@ -10,11 +10,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
+from kafkasim.scenarios.cli import invoke
 from tests.fuzz.harness import answer, properties_mutant, scenario_mutant, short_runs, stored_run
 from tests.fuzz.readers import COMMANDS as READERS
-from tests.fuzz.readers import ReadRun
+from tests.fuzz.readers import ReadRun, write_fleet
 
 SCENARIOS, PROPERTIES, STORED, READ = 1200, 400, 400, 150
 RUN_EVERY = 8
@@ -132,6 +134,21 @@ def test_a_manifest_that_once_made_kafkasim_fail_is_refused(tmp_path: Path) -> N
                 if wrong := reading.answer(command):
                     found[name, *command] = wrong
     assert found == {}
+
+
+@pytest.mark.parametrize("command", [["describe", "topics"], ["explain"], ["replay"]], ids=" ".join)
+def test_a_damaged_run_of_a_fleet_is_named_by_the_fleet_and_its_name(
+    tmp_path: Path, command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not by the directory to which its rows are copied, which is gone by then."""
+    place = tmp_path / "fleet"
+    with stored_run(tmp_path) as stored:
+        trace = pq.read_table(stored.base / "trace.parquet")
+        write_fleet(place, stored.manifest | {"spec": {"topics": "x"}}, trace)
+        assert invoke([command[0], str(place), *command[1:]]) == 2
+    notice, error = capsys.readouterr().err.splitlines()
+    assert notice == f"fuzz/seed-000001 of {place}"
+    assert error.startswith(f"kafkasim: error: {place}: fuzz/seed-000001/manifest.json: "), error
 
 
 def test_the_harness_sees_an_exception_and_a_message_without_the_file(tmp_path: Path) -> None:
