@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafkasim.model.controller.common.responses import failed, not_controller
 from kafkasim.model.errors import Errors
-from kafkasim.model.messages import LeaderAndIsrRequest, StopReplicaRequest, StopReplicaResponse
+from kafkasim.model.messages import LeaderAndIsrRequest, StopReplicaRequest
 
 if TYPE_CHECKING:
     from kafkasim.model.controller.zk.changes.log_dirs import LogDirFailures
@@ -99,23 +99,18 @@ class BrokerAnswers:
                 )
                 self.events.put("LeaderAndIsrResponseReceived", self.election.when_active(steps))
         elif isinstance(request, StopReplicaRequest):
-            deleted = [each.tp for each in request.partitions if each.delete_partition]
-            if deleted:
-                steps = partial(self._replicas_deleted, broker, deleted, response)
+            asked = {each.tp: None for each in request.partitions if each.delete_partition}
+            answers = [each for each in response.partitions if each[0] in asked]
+            if answers:  # a request that is refused as a whole has none
+                steps = partial(self._replicas_deleted, broker, answers)
                 name = "TopicDeletionStopReplicaResponseReceived"
                 self.events.put(name, self.election.when_active(steps))
 
-    def _replicas_deleted(
-        self, broker: int, asked: list[TopicPartition], response: StopReplicaResponse
-    ) -> Steps:
+    def _replicas_deleted(self, broker: int, answers: list[tuple[TopicPartition, Errors]]) -> Steps:
         """Tell the deletion of topics which replicas a broker deleted, and which it did not."""
-        refused = dict(response.partitions)
-        done: list[Replica] = []
-        failures: list[Replica] = []
-        for tp in asked:
-            if self.context.deleting(tp.topic):
-                error = response.error if response.error is not NONE else refused.get(tp, NONE)
-                (done if error is NONE else failures).append((tp, broker))
+        answers = [each for each in answers if self.context.deleting(each[0].topic)]
+        failures: list[Replica] = [(tp, broker) for tp, error in answers if error is not NONE]
+        done: list[Replica] = [(tp, broker) for tp, error in answers if error is NONE]
         if failures:
             yield from self.deletion.fail(failures)
         if done:
