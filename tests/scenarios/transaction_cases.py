@@ -666,6 +666,16 @@ def skipping(*between: tuple[str, Any]) -> Rows:
 
 HANGING = {"hanging-transaction": 1}
 UNTOLD = [*STARTED, *ELECTED, *changed("loaded")]
+
+
+def registered(zxid: int) -> Rows:
+    """The coordinator's broker and the replica's are live."""
+    mine = facts.BrokerRegistration(zxid, 2, zxid, "registered", False, False, None)
+    return [("broker-3", mine), *LIVE]
+
+
+UPDATED: Rows = [("broker-2", facts.ControlRequest("UpdateMetadata", 3, 2, "NONE"))]
+TOLD_LATER = [*STARTED, *ELECTED, *changed("loaded"), *registered(8)]
 SKIPPED_MARKERS: dict[str, tuple[Rows, dict[str, int]]] = {
     # story: rows, and what is not explained
     "skipped marker: nobody has told the coordinator": (skipping(*UNTOLD), {}),
@@ -676,6 +686,12 @@ SKIPPED_MARKERS: dict[str, tuple[Rows, dict[str, int]]] = {
     "skipped marker: a replica is live": (skipping(*UNTOLD, *LIVE), HANGING),
     "skipped marker: the leader was taken from it": (
         skipping(*UNTOLD, *changed("fenced", -1)), HANGING),
+    "skipped marker: the coordinator has had the empty UpdateMetadata": (
+        skipping(*TOLD_LATER, *UPDATED), {}),
+    "skipped marker: the coordinator has had a second UpdateMetadata": (
+        skipping(*TOLD_LATER, *UPDATED, *UPDATED), HANGING),
+    "skipped marker: the coordinator's broker came after the election": (
+        skipping(*STARTED, *ELECTED, *changed("loaded"), *registered(10), *UPDATED), HANGING),
     "skipped marker: without ZooKeeper": (skipping(*STARTED), HANGING),
     "skipped marker: of the transaction before": (
         [*ONE_OPEN, *UNTOLD, *SKIPPED, *completed(), *ended("committed"), *begun(1),

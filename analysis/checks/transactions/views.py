@@ -216,7 +216,8 @@ LATE_BATCHES = """
 SKIPPED_MARKERS = """
     -- Transactions and partitions whose coordinator sent no marker there, because its process had
     -- not been told of the partition: it has had one ZooKeeper controller, elected after it
-    -- started, that has not changed the partition, and no replica of it was live.
+    -- started. That one has not changed the partition, and no replica of it was live; or it has
+    -- sent one UpdateMetadata so far, the empty one of its election.
     -- (scenarios/judging/transactions/known/skipped_markers.py)
     SELECT DISTINCT run, begun, topic_id, partition
     FROM (SELECT run, node, skipped.seq AS seq, topic_id, partition, max(started) AS started,
@@ -231,16 +232,22 @@ SKIPPED_MARKERS = """
                 FROM PartitionChanged) USING (run, topic_id, partition)
           WHERE started < skipped.seq AND begun < skipped.seq AND told < skipped.seq
           GROUP BY run, node, skipped.seq, topic_id, partition)
-    JOIN (SELECT run, seq AS elected FROM ZkControllerWrite WHERE path = '/controller_epoch')
-        USING (run)
-    LEFT JOIN (SELECT run, broker, seq AS registered FROM BrokerRegistration
-               WHERE change = 'registered') USING (run)
+    JOIN (SELECT run, seq AS elected, offset AS election FROM ZkControllerWrite
+          WHERE path = '/controller_epoch') USING (run)
+    LEFT JOIN (SELECT run, broker, seq AS registered, offset AS registration
+               FROM BrokerRegistration WHERE change = 'registered') USING (run)
+    LEFT JOIN (SELECT run, node, seq AS updated FROM ControlRequest
+               WHERE api = 'UpdateMetadata' AND error = 'NONE') USING (run, node)
     WHERE elected < seq
     GROUP BY run, begun, topic_id, partition, node, seq, started, changed, replicas
-    HAVING max(elected) > started AND max(elected) > coalesce(changed, -1)
+    HAVING max(elected) > started
         AND count(DISTINCT IF(elected > started, elected, NULL)) = 1
-        AND max(IF(registered < seq AND array_contains(replicas, broker), registered, -1))
-            < max(elected)"""
+        AND (max(elected) > coalesce(changed, -1)
+             AND max(IF(registered < seq AND array_contains(replicas, broker), registered, -1))
+                 < max(elected)
+             OR count(DISTINCT IF(updated > started AND updated < seq, updated, NULL)) = 1
+             AND max(IF(registered < seq AND concat('broker-', broker) = node, registration, NULL))
+                 < max_by(election, elected))"""
 
 UNLISTED_IDS = """
     -- What operators' abort markers have ended, between the offset of the producer's marker before
