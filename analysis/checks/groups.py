@@ -337,28 +337,47 @@ EARLY_HANDOVER = offending(
     about(promise="promise"),
 )
 
+_ENDS = """
+    SELECT dead.run, dead.group, dead.seq, dead.node,
+           min_by(struct(log.leader_epoch AS epoch, log.next_offset), log.seq) AS batch
+    FROM (SELECT run, group, seq, node, topic_id, partition
+          FROM GroupState JOIN homes USING (run, group) WHERE state = 'Dead') AS dead
+    LEFT JOIN Appended AS log ON log.run = dead.run AND log.node = dead.node
+        AND log.topic_id = dead.topic_id AND log.partition = dead.partition AND log.seq > dead.seq
+    GROUP BY dead.run, dead.group, dead.seq, dead.node"""
+"""The ends of groups, with the next batch that the node appended to the group's partition."""
+
 STALE_COMMIT = offending(
     # A coordinator stores a commit of an older generation of a classic group than one before it. A
     # transaction's offsets become commits when it ends, members of consumer groups have epochs of
-    # their own, and the generations of a group that was deleted begin anew.
-    # (judging/invariants/clients.py)
-    """
+    # their own, and the generations of a group that was deleted begin anew: behind the next batch
+    # of the node that tells so. A commit that stands before the end of it may be acknowledged when
+    # the group is gone. (judging/invariants/clients.py, readers/removed_offsets.py:GroupEnds)
+    f"""
     SELECT run, CAST(NULL AS STRING) AS topic_id, CAST(NULL AS BIGINT) AS partition, seq, group,
            member_id, generation, newest.generation AS newer, newest.seq AS promise
     FROM (SELECT *, max(struct(generation, seq)) OVER (
                      PARTITION BY run, group, life, coordinator_epoch ORDER BY seq
                      ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS newest
-          FROM (SELECT *, count_if(ended) OVER by_group AS life,
-                       count_if(unordered) OVER by_group AS reasons
-                FROM (SELECT run, group, seq, member_id, generation, coordinator_epoch,
-                             false AS ended, false AS unordered FROM OffsetCommitted
-                      UNION ALL SELECT run, group, seq, NULL, NULL, NULL, true, false
-                      FROM GroupState WHERE state = 'Dead'
-                      UNION ALL SELECT run, group, seq, NULL, NULL, NULL, false, true
-                      FROM TransactionOffsets
-                      UNION ALL SELECT run, group, seq, NULL, NULL, NULL, false, true
-                      FROM MemberRequest WHERE api = 'ConsumerGroupHeartbeat')
-                WINDOW by_group AS (PARTITION BY run, group ORDER BY seq))
+          FROM (SELECT *, size(filter(ends, each -> each.node != node
+                                      OR coalesce(each.batch < struct(coordinator_epoch AS epoch,
+                                                                      next_offset), false))) AS life
+                FROM (SELECT *, collect_list(ended) OVER by_group AS ends,
+                             count_if(unordered) OVER by_group AS reasons
+                      FROM (SELECT run, group, seq, node, member_id, generation, coordinator_epoch,
+                                   next_offset, NULL AS ended, false AS unordered
+                            FROM OffsetCommitted
+                            UNION ALL
+                            SELECT run, group, seq, NULL, NULL, NULL, NULL, NULL,
+                                   struct(node, batch), false
+                            FROM ({_ENDS})
+                            UNION ALL SELECT run, group, seq, NULL, NULL, NULL, NULL, NULL, NULL,
+                                             true
+                            FROM TransactionOffsets
+                            UNION ALL SELECT run, group, seq, NULL, NULL, NULL, NULL, NULL, NULL,
+                                             true
+                            FROM MemberRequest WHERE api = 'ConsumerGroupHeartbeat')
+                      WINDOW by_group AS (PARTITION BY run, group ORDER BY seq)))
           WHERE generation >= 0 AND reasons = 0)
     WHERE generation < newest.generation""",
     "'stale-commit'",

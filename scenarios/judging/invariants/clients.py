@@ -2,8 +2,8 @@
 
 A coordinator takes commits of a classic group's current generation only, so in the log those of an
 older one stand before those of a newer one (ILLEGAL_GENERATION; ClassicGroup.validateOffsetCommit).
-A transaction's offsets become commits when it ends, and members of a consumer group (KIP-848) have
-epochs of their own, so neither is judged.
+The generations of a group that was deleted begin anew. A transaction's offsets become commits when
+it ends, and members of a consumer group (KIP-848) have epochs of their own, so neither is judged.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from kafkasim.scenarios.judging.invariants.traced import TracedCluster
 from kafkasim.scenarios.judging.readers.removed_offsets import (
     DeletedOffsets,
     ExpiredOffsets,
+    GroupEnds,
     is_replaced,
 )
 from kafkasim.scenarios.judging.source import instance_of
@@ -32,8 +33,9 @@ class Clients:
         self._deletions = DeletedOffsets(cluster.trace)
         self._expiries = ExpiredOffsets(cluster.trace, retention_us)
         self._coordinator_epoch: dict[str, int] = {}
-        # By group and coordinator's epoch: the newest generation that has committed, and the row.
-        self._generation: dict[tuple[str, int], tuple[int, int]] = {}
+        self._ends = GroupEnds(cluster.trace, cluster.group_key)
+        # By group, coordinator's epoch and life: the newest generation that has committed, the row.
+        self._generation: dict[tuple[str, int, int], tuple[int, int]] = {}
         self._unordered: dict[str, None] = {}  # groups whose commits have no order of generations
         self._deleted: dict[str, None] = {}  # names of topics
         self._dynamic: dict[tuple[str, str], None] = {}  # (group, member id), as JoinGroups tell
@@ -123,8 +125,6 @@ class Clients:
         if fact.state == "Dead":  # its generations begin anew, if it comes again
             for key in [key for key in self._owners if key[0] == fact.group]:
                 del self._owners[key]
-            for place in [place for place in self._generation if place[0] == fact.group]:
-                del self._generation[place]
         known = self._instances.get(fact.group)
         if known is None:
             return
@@ -167,7 +167,7 @@ class Clients:
         """stale-commit: a coordinator stores no commit of an older generation than one before."""
         if fact.generation < 0 or fact.group in self._unordered:
             return
-        place = (fact.group, fact.coordinator_epoch)
+        place = (fact.group, fact.coordinator_epoch, self._ends.life(node, fact))
         newest, since = self._generation.get(place, (-1, -1))
         if fact.generation >= newest:
             self._generation[place] = (fact.generation, seq)

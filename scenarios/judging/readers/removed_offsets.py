@@ -4,7 +4,10 @@ A commit is acknowledged when the high watermark has passed its record. If an op
 offset meanwhile, the tombstone stands behind the record, and the acknowledgement comes after the
 tombstone was appended. So the order of the two in the log decides what the group has, not the order
 of their rows in the trace (OffsetMetadataManager.replay; the Scala coordinator forgets the waiting
-commit, GroupMetadata.removeOffsets).
+commit, GroupMetadata.removeOffsets). The same holds of the group: a commit that waits while an
+operator deletes it is answered without an error once the high watermark has passed its record, and
+tells nothing of a group that takes the name later (GroupMetadataManager.createPutCacheCallback asks
+for DEAD before it changes the cache, not before it answers).
 
 A coordinator removes the offsets of an empty group when the retention is over since the last member
 left (KIP-211; OffsetMetadataManager.cleanupExpiredOffsets, GroupMetadata.removeExpiredOffsets). The
@@ -20,6 +23,7 @@ because the group has members by the time of its next attempt, and have set the 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from kafkasim.model import facts
@@ -28,6 +32,8 @@ from kafkasim.scenarios.judging.source import FactSource
 
 Offset = tuple[str, str, int]
 """Group, topic name, partition."""
+Batch = list[tuple[int, int]]
+"""Leader epoch and next offset of a batch; empty as long as it has not come."""
 
 
 class DeletedOffsets:
@@ -49,6 +55,44 @@ class DeletedOffsets:
         row, place = self._last.get((fact.group, fact.topic, fact.partition), (-1, (-1, -1)))
         waited = fact.next_offset >= 0 and (fact.coordinator_epoch, fact.next_offset) <= place
         return seq < row or waited
+
+
+class GroupEnds:
+    """The ends of each group, and in which of its lives a commit was stored.
+
+    A commit of a group's last members stands before the end of the first batch that the coordinator
+    appends when the group is gone, and one of its next members stands behind: the coordinator
+    stores the assignment of their generation before they can commit
+    (GroupMetadataManager.storeGroup; since 4.0 GroupMetadataManager.classicGroupSync). A commit
+    that another node stored counts by its row.
+    """
+
+    def __init__(self, trace: FactSource, home: Callable[[str], tuple[str, int]]) -> None:
+        self._home = home  # the partition of __consumer_offsets that holds a group
+        # By group, each end: the node that told it, and its next batch in the group's partition.
+        self._ends: dict[str, list[tuple[str, Batch]]] = {}
+        self._open: dict[tuple[str, str, int], list[Batch]] = {}  # that batch has not come
+        trace.subscribe(facts.GroupState, self._on_state)
+        trace.subscribe(facts.Appended, self._on_appended)
+
+    def _on_state(self, _seq: int, _t: int, node: str, fact: facts.GroupState) -> None:
+        if fact.state == "Dead":
+            batch: Batch = []
+            self._ends.setdefault(fact.group, []).append((node, batch))
+            self._open.setdefault((node, *self._home(fact.group)), []).append(batch)
+
+    def _on_appended(self, _seq: int, _t: int, node: str, fact: facts.Appended) -> None:
+        if self._open:
+            for batch in self._open.pop((node, fact.topic_id, fact.partition), ()):
+                batch.append((fact.leader_epoch, fact.next_offset))
+
+    def life(self, node: str, fact: facts.OffsetCommitted) -> int:
+        """Return how often the group had ended before ``node`` appended the commit."""
+        place = (fact.coordinator_epoch, fact.next_offset)
+        return sum(
+            by != node or (bool(batch) and batch[0] < place)
+            for by, batch in self._ends.get(fact.group, ())
+        )
 
 
 class ExpiredOffsets:

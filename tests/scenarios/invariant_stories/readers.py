@@ -26,8 +26,15 @@ def owns(member: str, generation: int, *owned: str, instance: str | None = None)
     )  # fmt: skip
 
 
-def commits(generation: int) -> Row:
-    return "broker-1", facts.OffsetCommitted("billing", "orders", 0, 5, generation, "m1", 1)
+def commits(generation: int, next_offset: int = -1) -> Row:
+    return "broker-1", facts.OffsetCommitted(
+        "billing", "orders", 0, 5, generation, "m1", 1, next_offset
+    )
+
+
+def stores(next_offset: int, node: str = "broker-1") -> Row:
+    """A batch of one record in the group's partition."""
+    return node, facts.Appended("offsets-id", 0, 1, next_offset - 1, next_offset, -1, -1, -1, ())
 
 
 DEPOSED: Row = ("broker-1", facts.BecameFollower("offsets-id", 0, 2, 2, 1))
@@ -156,9 +163,29 @@ STORIES: Stories = {  # name: what happened before, how it goes on well, and bad
         [commits(1)],
     ),
     "stale-commit the generations of a group that was deleted begin anew": (
-        [OFFSETS, LOADED, commits(2)],
-        [group("Dead", 2), commits(1)],
-        [group("Empty", 2), commits(1)],
+        [OFFSETS, LOADED, stores(1), commits(2, 1)],
+        [group("Dead", 2), stores(2), stores(3), commits(1, 3)],
+        [group("Empty", 2), stores(2), stores(3), commits(1, 3)],
+    ),
+    "stale-commit a commit that waits while its group is deleted is of the group that was": (
+        [OFFSETS, LOADED, stores(1), group("Dead", 2), stores(2)],
+        [commits(2, 1), commits(1, 3)],
+        [commits(2, 3), commits(1, 4)],
+    ),
+    "stale-commit commits that wait while their group is deleted have their order": (
+        [OFFSETS, LOADED, stores(1), stores(2), group("Dead", 2)],
+        [commits(1, 1), stores(3), commits(2, 2)],
+        [commits(2, 1), stores(3), commits(1, 2)],
+    ),
+    "stale-commit the batch behind a group's end is its coordinator's": (
+        [OFFSETS, LOADED, stores(1), commits(2, 1), group("Dead", 2)],
+        [stores(2), commits(1, 3)],
+        [stores(2, "broker-2"), commits(1, 3)],
+    ),
+    "stale-commit a group that ended on another node begins anew here": (
+        [OFFSETS, LOADED, stores(1), commits(2, 1)],
+        [group("Dead", 2, node="broker-2"), commits(1, 2)],
+        [commits(1, 2)],
     ),
     "stale-commit offsets of a transaction are stored when it ends": (
         [OFFSETS, LOADED, commits(2)],
