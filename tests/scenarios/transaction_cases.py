@@ -122,6 +122,14 @@ ABORTED = [*OPEN, *ending(False), *decided(False), *ended("aborted"), *marker(2,
 LOG = final((0, (100, 101), 7), (2, (), 7))
 INPUT = [*TOPICS, *READER, *PROCESSOR, *appended(0, 100, pid=-1), *committed(1)]
 INPUT_LOG = final((0, (100,), -1))
+NO_OUTPUT = [*INPUT_LOG, *final((0, (900,), -1), topic=OUT)]
+UNREAD = [*TOPICS, *READER, *PROCESSOR, *appended(0, 100, pid=-1)]
+
+
+def log_start(reason: str) -> Rows:
+    return [("broker-1", facts.LogStart(T, 0, 1, reason, 1, 1))]
+
+
 TWICE = [
     *TOPICS, *READER, *PROCESSOR, *appended(0, 100, 100, pid=-1), *polled(0, 100), *polled(1, 100),
     *committed(2),
@@ -208,6 +216,10 @@ STORIES: dict[str, tuple[Rows, dict[str, int]]] = {
          *final((0, (100,), -1), topic=OUT)], {}),
     "an input without an output": (
         [*INPUT, *INPUT_LOG, *final((0, (900,), -1), topic=OUT)], {"lost-output": 1}),
+    "an input that was deleted, and that a power loss has brought back": (
+        [*UNREAD, *log_start("delete-records"), *committed(1), *NO_OUTPUT], {}),
+    "an input that a follower of the leader's log start does not have": (
+        [*UNREAD, *log_start("leader"), *committed(1), *NO_OUTPUT], {"lost-output": 1}),
     "an input that is not committed yet": (
         [*TOPICS, *READER, *PROCESSOR, *committed(0), *INPUT_LOG], {}),
     "an input with two outputs": (

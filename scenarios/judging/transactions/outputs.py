@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.invariants.traced import coordinator_partition
-from kafkasim.scenarios.judging.source import FactSource, PartitionKey
+from kafkasim.scenarios.judging.source import DELETING, FactSource, PartitionKey
 from kafkasim.scenarios.judging.transactions.footing import END, Footing, Spot
 from kafkasim.scenarios.judging.transactions.known.expired_offsets import EXPIRED, ExpiredCommits
 from kafkasim.scenarios.judging.transactions.known.given_again import GivenBack
@@ -123,6 +123,7 @@ class Outputs:
         self._first: dict[tuple[str, PartitionKey], int] = {}  # where a group began
         self._committed: dict[tuple[str, str, int], int] = {}  # the last committed offset
         self._reset: dict[tuple[str, PartitionKey], int] = {}  # the row of a group's last reset
+        self._trimmed: dict[PartitionKey, int] = {}  # what lies below has been deleted
         # Output topic -> record id -> where it was appended: partition, offset, row.
         self._appended: dict[str, dict[int, list[tuple[PartitionKey, int, int]]]] = {}
         # Group -> record id -> where in its input the group was given it: partition, offset.
@@ -132,6 +133,7 @@ class Outputs:
         trace.subscribe(facts.TopicDeleted, self._on_deleted)
         trace.subscribe(facts.Positioned, self._on_positioned)
         trace.subscribe(facts.OffsetCommitted, self._on_committed)
+        trace.subscribe(facts.LogStart, self._on_log_start)
 
     def judge(self, visible: dict[PartitionKey, dict[int, int]]) -> Iterator[Finding]:
         """Yield lost and duplicate outputs; ``visible`` are the readable records by offset."""
@@ -182,7 +184,7 @@ class Outputs:
             name = self._names.get(key[0], "")
             if name not in topics:
                 continue
-            first = self._first.get((group, key), 1 << 62)
+            first = max(self._first.get((group, key), 1 << 62), self._trimmed.get(key, 0))
             end = self._committed.get((group, name, key[1]), -1)
             for offset, record_id in records.items():
                 if first <= offset < end and record_id not in written:
@@ -250,6 +252,12 @@ class Outputs:
             self._first[place] = min(fact.offset, self._first.get(place, fact.offset))
             if fact.reason in RESETS:
                 self._reset[place] = seq
+
+    def _on_log_start(self, _seq: int, _t: int, _node: str, fact: facts.LogStart) -> None:
+        """Note what has been deleted: a power loss may bring it back until a file tells it."""
+        if fact.reason in DELETING:
+            key = (fact.topic_id, fact.partition)
+            self._trimmed[key] = max(fact.offset, self._trimmed.get(key, 0))
 
     def _on_committed(self, _seq: int, _t: int, _node: str, fact: facts.OffsetCommitted) -> None:
         self._committed[(fact.group, fact.topic, fact.partition)] = fact.offset
