@@ -343,7 +343,7 @@ class Logs:
     def _check_isr_member(
         self, state: TracedPartition, seq: int, t: int, node: str, replica: TracedLog, what: str
     ) -> None:
-        if replica.suspect or int(node.rpartition("-")[2]) not in state.isr:
+        if replica.suspect or broker_of(node) not in state.isr:
             return
         if state.key[0] in self._deleted:  # its brokers drop their logs one by one
             return
