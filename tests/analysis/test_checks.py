@@ -68,6 +68,7 @@ from tests.analysis.share_cases import (
     SHARE_UNWRITTEN,
 )
 from tests.analysis.story_cases import SPEC, STORY_CASES
+from tests.scenarios.carried_cases import CARRIED
 from tests.scenarios.transaction_cases import (
     BACK,
     EXCUSES,
@@ -325,7 +326,8 @@ CASES: dict[str, tuple[Case, dict[str, int]]] = {
     **{
         f"transactions: {name}": (passing(rows), expected)
         for known in (
-            EXPIRED_OFFSETS, LATE_BATCHES, LATE_ENDS, MISSED_MARKERS, SKIPPED_MARKERS, UNLISTED_IDS,
+            CARRIED, EXPIRED_OFFSETS, LATE_BATCHES, LATE_ENDS, MISSED_MARKERS, SKIPPED_MARKERS,
+            UNLISTED_IDS,
         )
         for name, (rows, expected) in known.items()
     },

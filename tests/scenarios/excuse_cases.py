@@ -211,6 +211,12 @@ CASES: tuple[Case, ...] = (
         "vanished-offset",
     ),
     Case(
+        "offsets that a failed transaction left over",
+        "offsets-left-to-the-next-transaction",
+        "B18-hw-under-min-isr",
+        "MINISR",
+    ),
+    Case(
         "the epoch of a deleted topic",
         "excuses/topic-recreated-and-two-groups",
         "B45-topic-recreated",

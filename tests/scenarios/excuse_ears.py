@@ -28,9 +28,10 @@ from kafkasim.scenarios.judging.source import (
     UNCLEAN,
     acknowledged,
 )
-from kafkasim.scenarios.judging.transactions.known.expired_offsets import EXPIRED
 from kafkasim.scenarios.judging.transactions.known.late_batches import LATE_BATCH
 from kafkasim.scenarios.judging.transactions.known.late_ends import LATE_END
+from kafkasim.scenarios.judging.transactions.known.outputs.carried_offsets import CARRIED
+from kafkasim.scenarios.judging.transactions.known.outputs.expired_offsets import EXPIRED
 from kafkasim.scenarios.judging.transactions.known.skipped_markers import SKIPPED_MARKER
 from kafkasim.scenarios.judging.transactions.known.unlisted import UNLISTED
 from kafkasim.scenarios.judging.transactions.liveness.controllers.leaderless import (
@@ -343,6 +344,7 @@ TOLD: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
     ("a marker that was skipped", (SKIPPED_MARKER,), ()),
     ("a coordinator without its log", (NOT_DEPOSED,), ()),
     ("offsets that have expired", (EXPIRED,), ()),
+    ("offsets that a failed transaction left over", (CARRIED,), ()),
     ("rewritten sequences", (REWRITTEN,), ()),
     ("a missed abort marker", (MISSED_MARKER,), ()),
 )  # fmt: skip

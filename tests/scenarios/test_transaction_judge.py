@@ -10,6 +10,7 @@ from kafkasim.scenarios.judging.transactions.holes import Holes
 from kafkasim.scenarios.judging.transactions.judge import Transactions
 from kafkasim.scenarios.judging.transactions.known.given_again import GivenBack
 from kafkasim.scenarios.language.vocabulary import ANOMALIES
+from tests.scenarios.carried_cases import CARRIED
 from tests.scenarios.fact_makers import FakeTrace
 from tests.scenarios.invariant_stories.judged import LIMITS
 from tests.scenarios.transaction_cases import (
@@ -29,7 +30,10 @@ from tests.scenarios.transaction_cases import (
     excused,
 )
 
-KNOWN = EXPIRED_OFFSETS | LATE_BATCHES | LATE_ENDS | MISSED_MARKERS | SKIPPED_MARKERS | UNLISTED_IDS
+KNOWN = (
+    CARRIED | EXPIRED_OFFSETS | LATE_BATCHES | LATE_ENDS | MISSED_MARKERS | SKIPPED_MARKERS
+    | UNLISTED_IDS
+)  # fmt: skip
 
 OTHERS = ("duplicate", "offset-regression")
 """Anomalies that other judges find."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kafkasim.analysis.checks.base import AT_END, HOME, NO_SPOTS, about, offending, spot
 from kafkasim.analysis.checks.readers import EXPIRABLE
+from kafkasim.analysis.checks.transactions.carried import CARRIED, CARRIED_INPUTS
 from kafkasim.analysis.checks.transactions.given_back import GIVEN_BACK
 
 DECIDER = """
@@ -331,7 +332,7 @@ _EXPIRED = f"""
         WHERE what = 'gone' AND known.what = 'committed'),
     {_led_back("forgotten", "expiries", "expiries", "offset < high")}"""
 """How often a group was told that it has no offset, when its last commit above an input between its
-outputs may have expired (judging/transactions/known/expired_offsets.py)."""
+outputs may have expired (judging/transactions/known/outputs/expired_offsets.py)."""
 
 OUTPUTS = offending(
     # A committed input of a processor has no readable output, or a record has more of them than
@@ -354,6 +355,7 @@ OUTPUTS = offending(
     {_RESTS_ON},
     {_NOT_DEPOSED},
     {_EXPIRED},
+    {CARRIED_INPUTS},
     found AS (
         SELECT run, place.topic_id AS topic_id, place.partition AS partition, record_id, group,
                'duplicate-output' AS name,
@@ -371,7 +373,8 @@ OUTPUTS = offending(
         UNION ALL
         SELECT run, topic_id, partition, record_id, group, 'lost-output',
                format_string('%s committed past record %d at offset %d without an output', group,
-                             record_id, offset), offset, {GIVEN_BACK}
+                             record_id, offset), offset,
+               coalesce(nullif({GIVEN_BACK}, ''), {CARRIED})
         FROM (SELECT run, topic_id, partition, record_id, offset FROM final_states
               WHERE state = 'committed')
         JOIN (SELECT DISTINCT run, topic_id, topic FROM TopicCreated) USING (run, topic_id)
@@ -386,6 +389,7 @@ OUTPUTS = offending(
                    FROM given_back_records
                    JOIN (SELECT DISTINCT run, topic_id, topic FROM TopicCreated)
                        USING (run, topic_id)) USING (run, output, record_id)
+        LEFT JOIN carried_inputs USING (run, group, topic, partition, record_id)
         WHERE array_contains(topics, topic) AND offset >= first AND offset < end)
     SELECT run, topic_id, partition, record_id AS seq, name, array(group) AS groups, story, excused,
            concat(coalesce(places, {NO_SPOTS}), coalesce(decisions, {NO_SPOTS}),

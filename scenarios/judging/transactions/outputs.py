@@ -7,7 +7,8 @@ offsets of the input, and then each of them has an output. A finding rests on th
 was written, on the input's offset, and, where the group was reset, on its positions and commits.
 
 A group may be given an input again by a coordinator that Kafka does not depose (:class:`Answers`),
-and when its committed offsets have expired (``known/expired_offsets.py``).
+and when its committed offsets have expired (``known/outputs/expired_offsets.py``). A client may
+commit an input whose output it has aborted (``known/outputs/carried_offsets.py``).
 """
 
 from __future__ import annotations
@@ -18,8 +19,12 @@ from kafkasim.model import facts
 from kafkasim.scenarios.judging.invariants.traced import coordinator_partition
 from kafkasim.scenarios.judging.source import DELETING, FactSource, PartitionKey
 from kafkasim.scenarios.judging.transactions.footing import END, Footing, Spot
-from kafkasim.scenarios.judging.transactions.known.expired_offsets import EXPIRED, ExpiredCommits
 from kafkasim.scenarios.judging.transactions.known.given_again import GivenBack
+from kafkasim.scenarios.judging.transactions.known.outputs.carried_offsets import CarriedOffsets
+from kafkasim.scenarios.judging.transactions.known.outputs.expired_offsets import (
+    EXPIRED,
+    ExpiredCommits,
+)
 from kafkasim.scenarios.judging.transactions.ledger import Ledger
 
 Finding = tuple[str, PartitionKey, str, int, int, str, list[Spot], str]
@@ -117,6 +122,7 @@ class Outputs:
         self._given_back = given_back
         self._footing = footing
         self._answers = Answers(trace)
+        self._carried = CarriedOffsets(trace)
         self._expired = ExpiredCommits(trace, retention_us)
         self.processors: dict[tuple[str, tuple[str, ...], str], None] = {}  # (group, topics, topic)
         self._names: dict[str, str] = {}  # topic id -> name, of topics that exist
@@ -193,6 +199,7 @@ class Outputs:
                     spots = self._of_output(output, record_id)
                     spots += [Spot(key, offset, offset + 1), *self._of_resets(group, topics)]
                     why = self._given_back.excuse_in(outputs, record_id)
+                    why = why or self._carried.excuse((group, name, key[1]), offset, record_id)
                     yield "lost-output", key, detail, offset, record_id, group, spots, why
 
     def _of_output(self, output: str, record_id: int) -> list[Spot]:
