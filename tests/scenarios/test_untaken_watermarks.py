@@ -47,10 +47,11 @@ def stopped(node: str) -> Row:
     [
         [*RETURNS, ends()],
         [*STARTS, moved(), follows(1, 1), follows(3, 2), ends()],
+        [*STARTS, moved(), follows(3, 1), ends()],
         [*STARTS, moved(), follows(1, 1), TRUNCATES, ends()],
         [*STARTS, moved(), stopped("broker-1"), LEADS, follows(3, 2), ends()],
     ],
-    ids=["led", "followed-another", "truncated", "a-stranger-stopped"],
+    ids=["led", "followed-another", "a-newer-epoch", "truncated", "a-stranger-stopped"],
 )
 def test_what_was_sent_to_a_follower_that_did_not_take_it_is_not_sent_again(
     rows: list[Row],
@@ -66,7 +67,7 @@ def test_what_was_sent_to_a_follower_that_did_not_take_it_is_not_sent_again(
         [*RETURNS, ends(end=3)],
         [*RETURNS, ends(leading=True)],
         [*RETURNS, moved(), ends()],
-        [*STARTS, moved(), follows(3, 1), ends()],
+        [*STARTS, follows(3, 1), moved(), ends()],
         [*STARTS, moved(), follows(1, 1), ends()],
         [*STARTS, moved(), stopped("broker-3"), LEADS, follows(3, 2), ends()],
         [*STARTS, moved(), stopped("broker-2"), LEADS, follows(3, 2), ends()],
@@ -74,7 +75,7 @@ def test_what_was_sent_to_a_follower_that_did_not_take_it_is_not_sent_again(
         [each for each in [*RETURNS, ends()] if each != NAMED],
         [each for each in [*RETURNS, ends()] if each != CREATED],
     ],
-    ids=["no-end", "further", "lacks-records", "leads", "moved-since", "the-same-leader",
+    ids=["no-end", "further", "lacks-records", "leads", "moved-since", "a-newer-epoch-before",
          "another-leader", "leader-stopped", "stopped-before", "stopped", "reads-the-leader",
          "another-topic"],
 )  # fmt: skip

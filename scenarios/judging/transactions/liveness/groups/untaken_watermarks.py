@@ -9,11 +9,13 @@ the partition out of its answers until there is news (FetchSession.CachedPartiti
   led in between, and follows the same leader again. The session goes on, because the partition was
   added again before the fetcher had asked for anything else, and
   CachedPartition.updateRequestParams keeps what was sent;
+- the follower follows the same leader in a newer epoch by the time the answer comes to what it had
+  asked in the older one (KAFKA-18991: not in 2.8 and 4.0.0, which compare the fetch offset only);
 - the answer told of a divergence. The follower truncates its log and leaves the high watermark to
   the next answer.
 
 So the follower's high watermark stands still until the next append, and its readers wait there.
-Equal in 3.9.1, 4.0.0, 4.1.0 and 4.2.0.
+The rest is equal in 3.9.1, 4.0.0, 4.1.0 and 4.2.0.
 """
 
 from __future__ import annotations
@@ -35,8 +37,7 @@ class UntakenWatermarks:
     def __init__(self, trace: FactSource) -> None:
         self._topics: dict[str, str] = {}  # name -> the id of the latest topic
         self._moved: dict[PartitionKey, int] = {}  # the row of the last move at a leader
-        # Whom a replica follows now (itself: it leads), and has since both hosts started.
-        self._role: dict[tuple[str, PartitionKey], str] = {}
+        # Whom a replica has followed since both hosts started.
         self._followed: dict[tuple[str, PartitionKey], dict[str, None]] = {}
         self._missed: dict[tuple[str, PartitionKey], int] = {}  # the row that may have cost it one
         self._read: dict[tuple[str, PartitionKey], int] = {}  # (consumer, partition) -> a follower
@@ -44,7 +45,6 @@ class UntakenWatermarks:
         trace.subscribe(facts.TopicCreated, self._on_topic)
         trace.subscribe(facts.HighWatermark, self._on_high_watermark)
         trace.subscribe(facts.BecameFollower, self._on_follower)
-        trace.subscribe(facts.BecameLeader, self._on_leader)
         trace.subscribe(facts.Truncated, self._on_truncated)
         trace.subscribe(facts.HostStopped, self._on_stopped)
         trace.subscribe(facts.ReadReplica, self._on_read_replica)
@@ -72,18 +72,14 @@ class UntakenWatermarks:
         self._moved[(fact.topic_id, fact.partition)] = seq
 
     def _on_follower(self, seq: int, _t: int, node: str, fact: facts.BecameFollower) -> None:
-        """Note a follower that comes back to a leader whose session has gone on."""
+        """Note a follower that follows a leader anew whose session has gone on."""
         replica = (node, (fact.topic_id, fact.partition))
         followed = self._followed.setdefault(replica, {})
         leader = node_of(fact.leader)
-        if leader in followed and self._role.get(replica) != leader:
+        if leader in followed:
             self._missed[replica] = seq
-        self._role[replica] = leader
         if fact.leader != -1:
             followed[leader] = None
-
-    def _on_leader(self, _seq: int, _t: int, node: str, fact: facts.BecameLeader) -> None:
-        self._role[node, (fact.topic_id, fact.partition)] = node
 
     def _on_truncated(self, seq: int, _t: int, node: str, fact: facts.Truncated) -> None:
         self._missed[node, (fact.topic_id, fact.partition)] = seq
