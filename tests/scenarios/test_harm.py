@@ -253,7 +253,7 @@ STORIES: dict[str, tuple[list[Timed], list[Timed], list[Timed]]] = {
         [(17, "controller-1", lagging((1, 3)))],
     ),
     "LAGREASON the shrink raises the leader epoch, as before metadata version 3.6-IV0": (
-        LED,
+        GREW,
         [shrink(16, 2), (17, "controller-1", replace(lagging((1, 3)), leader_epoch=1))],
         [(17, "controller-1", replace(lagging((1, 3)), leader_epoch=1))],
     ),
