@@ -39,7 +39,7 @@ class Progress:
         self.places = Positions(trace)
         self.positions = self.places.last  # (position, node) by group and partition
         self._failed = FailedReplicas(trace)
-        self._lost_answers = LostAnswers(trace, zookeeper)
+        self.lost_answers = LostAnswers(trace, zookeeper)
         self.superseded: dict[int, None] = {}  # brokers with the registration of a dead process
         self.unregistered: dict[int, None] = {}  # brokers whose process ran when that was done
         self._gone: dict[int, int] = {}  # broker -> the offset of its last unregistration
@@ -140,7 +140,7 @@ class Progress:
             why = [
                 "late-registration" if broker in self.superseded
                 else self._failed.why(key, broker, lost)
-                or self._lost_answers.why(key, change.leader_epoch)
+                or self.lost_answers.why(key, change.leader_epoch)
                 for broker in absent
             ]  # fmt: skip
             if absent and all(why):

@@ -285,6 +285,12 @@ CASES: tuple[Case, ...] = (
         beside="664ms",
     ),
     Case(
+        "a topic that a deposed controller does not know",
+        "isr-proposed-to-a-deposed-controller",
+        "B33-zk-write-without-epoch-check",
+        "META",
+    ),
+    Case(
         "a partition whose ELR was cleared while it had no leader",
         "transaction-in-a-partition-without-elr",
         "M45-new-partitions-unseen",

@@ -38,6 +38,7 @@ from kafkasim.scenarios.judging.transactions.liveness.controllers.leaderless imp
     CLEARED_ELR,
     UNKNOWN_LEADER,
 )
+from kafkasim.scenarios.judging.transactions.liveness.controllers.lost_answers import UNKNOWN_TOPIC
 from kafkasim.scenarios.judging.transactions.liveness.controllers.lost_voters import (
     LOST as LOST_VOTERS,
 )
@@ -192,8 +193,17 @@ EARS: dict[str, tuple[tuple[str, Sign], ...]] = {
             f"{LIVENESS}.failed_replicas:FailedReplicas.why",
             lambda why, _asked: why not in ("", FORGOTTEN_START),
         ),
-        (f"{LIVENESS}.controllers.lost_answers:LostAnswers.why", _answered),
+        (
+            f"{LIVENESS}.controllers.lost_answers:LostAnswers.why",
+            lambda why, _asked: why not in ("", UNKNOWN_TOPIC),
+        ),
         ("progress:Progress.stall_excuse", lambda why, _asked: why == "late-registration"),
+    ),
+    "a topic that a deposed controller does not know": (
+        (
+            f"{LIVENESS}.controllers.lost_answers:LostAnswers.why",
+            lambda why, _asked: why == UNKNOWN_TOPIC,
+        ),
     ),
     "what a group could not read in a stall": (("readers.passed:Stalled.excuse", _answered),),
     "a group whose consumers have ended": (("readers.passed:EndedGroups.excuse", _answered),),

@@ -1,4 +1,4 @@
-"""A leader that changes its ISR no more, because a ZooKeeper controller lost an answer.
+"""A leader that changes its ISR no more, because of what a ZooKeeper controller answered.
 
 The last change that both know has the partition epoch 2; broker-2 is the controller.
 """
@@ -9,6 +9,7 @@ import pytest
 
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.progress import Progress
+from kafkasim.scenarios.judging.transactions.liveness.controllers.lost_answers import UNKNOWN_TOPIC
 from tests.scenarios.fact_makers import FakeTrace, P, Row, T, changed, created, led
 
 MISSING = ["orders-0: ISR [1, 2] of [1, 2, 3]"]
@@ -101,3 +102,31 @@ def test_a_controller_that_knows_a_change_takes_its_proposal_twice(epoch: int, e
 
 def test_a_kraft_controller_has_no_answers_to_lose() -> None:
     assert _why(_proposed(), _changed(3), _refused(), zookeeper=False) == ""
+
+
+UNKNOWN = "UNKNOWN_TOPIC_ID"
+NEXT: Row = ("broker-3", facts.ControllerActive(2, True))
+RESIGNED: Row = ("broker-2", facts.ControllerActive(1, False))
+STOPPED: Row = ("broker-2", facts.HostStopped("crash"))
+NEW = [("broker-3", created()), ("broker-3", changed(2, (1, 2))), ("broker-1", led(0)), _proposed()]
+
+
+def test_a_deposed_controller_does_not_know_a_topic_of_the_next_one() -> None:
+    assert _why(NEXT, *NEW, _refused(UNKNOWN)) == UNKNOWN_TOPIC
+    assert _why(NEXT, *NEW, _refused("UNKNOWN_TOPIC_OR_PARTITION")) == UNKNOWN_TOPIC
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [*NEW, NEXT, _refused(UNKNOWN)],  # the deposed one has created the topic
+        [*NEW, _refused(UNKNOWN)],  # nobody is deposed
+        [NEXT, RESIGNED, *NEW, _refused(UNKNOWN)],  # it knows that it is
+        [NEXT, STOPPED, *NEW, _refused(UNKNOWN)],
+        [NEXT, *NEW, _refused("INELIGIBLE_REPLICA")],
+        [NEXT, *NEW, _refused(UNKNOWN), _refused("INELIGIBLE_REPLICA")],
+        [NEXT, *NEW, _refused(UNKNOWN, leader_epoch=1)],  # another leader's
+    ],
+)
+def test_a_controller_that_ought_to_know_the_topic_explains_nothing(rows: list[Row]) -> None:
+    assert _why(*rows) == ""

@@ -84,7 +84,8 @@ class Stalls:
         voters = LostVoters(trace, hosts, registrations, holders)
         missed = MissedEnds(trace, holes, invariants.uncopied)
         unlisted = UnlistedLeader(trace, hosts, registrations)
-        unwritten = UnwrittenMarkers(trace, (registrations, voters, unlisted))
+        gone = (registrations, voters, unlisted)
+        unwritten = UnwrittenMarkers(trace, gone)
         self.moved_starts = MovedStarts(trace)
         self._judges: tuple[Waits, ...] = (
             Standstill(trace, losses, progress.positions, missed, unwritten),
@@ -107,7 +108,7 @@ class Stalls:
             voters,
             unlisted,
             LeftInIsr(trace, ids, voters, holders),
-            BelowMinimum(trace, ids, (registrations, voters, unlisted), holders),
+            BelowMinimum(trace, ids, gone, holders, progress.lost_answers.why),
             registrations,
         )
 

@@ -1,7 +1,8 @@
 """Stalls behind a coordinator whose partition has lost too many replicas.
 
 A broker that cannot register ends itself, and stays down until an operator starts it
-(``registrations.py``, ``unlisted_leader.py``). Of a partition whose other replicas are fewer than
+(``registrations.py``, ``unlisted_leader.py``). Or a leader adds nobody to its ISR any more in its
+epoch (``lost_answers.py``). Of a partition whose other replicas are fewer than
 min.insync.replicas, the leader appends nothing any more for acks=all, as coordinators ask
 for it (Partition.appendRecordsToLeader). They answer with COORDINATOR_NOT_AVAILABLE, and their
 clients ask for ever:
@@ -21,7 +22,7 @@ on: the leader serves its fetches, and only what it commits is refused (``holder
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from kafkasim.scenarios.judging.source import FactSource, PartitionKey, Waits
 from kafkasim.scenarios.judging.transactions.liveness.controllers.last_changes import (
@@ -30,16 +31,23 @@ from kafkasim.scenarios.judging.transactions.liveness.controllers.last_changes i
 )
 from kafkasim.scenarios.judging.transactions.liveness.holders import Holders
 
+Stuck = Callable[[PartitionKey, int], str]
+"""Why the leader of a partition in an epoch changes its ISR no more, or ""."""
+
 
 class FewReplicas:
     """Knows which partitions have too few replicas for ever.
 
-    ``judges`` know which brokers are gone.
+    ``judges`` know which brokers are gone, and ``stuck`` whose leader adds nobody to the ISR any
+    more in an epoch.
     """
 
-    def __init__(self, changes: LastChanges, judges: Sequence[Waits]) -> None:
+    def __init__(
+        self, changes: LastChanges, judges: Sequence[Waits], stuck: Stuck = lambda _key, _epoch: ""
+    ) -> None:
         self._changes = changes
         self._judges = judges
+        self._stuck = stuck
 
     def why(self, key: PartitionKey) -> str:
         """Return why too few replicas of a partition are left, or ""."""
@@ -47,7 +55,8 @@ class FewReplicas:
         if change is None:
             return ""
         absent = [broker for broker in change.replicas if broker not in change.isr]
-        gone = [why for broker in absent if (why := self.gone(broker))]
+        stuck = self._stuck(key, change.leader_epoch)
+        gone = [why for broker in absent if (why := self.gone(broker) or stuck)]
         needed = self._changes.minimum(key)
         return gone[0] if gone and len(change.replicas) - len(gone) < needed else ""
 
@@ -60,7 +69,8 @@ class FewReplicas:
 class BelowMinimum:
     """Follows the ISRs of coordinators' partitions.
 
-    ``ids`` are the transactional ids of client hosts, and ``judges`` know which brokers are gone.
+    ``ids`` are the transactional ids of client hosts; ``judges`` and ``stuck`` are those of
+    :class:`FewReplicas`.
     """
 
     def __init__(
@@ -69,10 +79,11 @@ class BelowMinimum:
         ids: Mapping[str, str],
         judges: Sequence[Waits],
         holders: Holders,
+        stuck: Stuck = lambda _key, _epoch: "",
     ) -> None:
         self._homes = Homes(trace, ids)
         self._holders = holders
-        self._few = FewReplicas(self._homes.changes, judges)
+        self._few = FewReplicas(self._homes.changes, judges, stuck)
 
     def excuse(self, line: str) -> str:
         """Return why Kafka would miss for ever what a line of a stalled run tells of, or ""."""

@@ -1,16 +1,20 @@
-"""ISRs that a leader no longer changes, because a ZooKeeper controller lost the answer to a write.
+"""ISRs that a leader no longer changes, because of what a ZooKeeper controller answered.
+
+A leader keeps some refused proposals pending and waits for newer metadata
+(Partition.handleAlterPartitionError). None comes before its next leader epoch: a LeaderAndIsr of
+the same one says nothing new to it (ReplicaManager.becomeLeaderOrFollower).
 
 The controller's write of a proposed ISR took effect, and its answer was lost with the connection.
 The controller writes again, finds another version, and answers the leader INVALID_UPDATE_VERSION
-(KafkaController.tryProcessAlterPartition; KafkaZkClient.retryRequestsUntilConnected). The leader
-keeps the proposal pending and waits for newer metadata (Partition.handleAlterPartitionError). None
-comes before its next leader epoch: a LeaderAndIsr of the same one says nothing new to it
-(ReplicaManager.becomeLeaderOrFollower).
+(KafkaController.tryProcessAlterPartition; KafkaZkClient.retryRequestsUntilConnected).
 
 The controller may read its own write back before the leader has the answer, when a broker fails
 (ReplicaStateMachine.doRemoveReplicasFromIsr). The trace then has a change in the same leader epoch
 that no answer to a write told. A controller that did have the answer knows a proposal that the
 leader repeats (KAFKA-12751).
+
+A controller that was deposed and does not know it yet does not know a topic that the next one has
+created, and answers UNKNOWN_TOPIC_ID, or UNKNOWN_TOPIC_OR_PARTITION.
 """
 
 from __future__ import annotations
@@ -19,6 +23,9 @@ from kafkasim.model import facts
 from kafkasim.scenarios.judging.source import FactSource, PartitionKey
 
 LOST_ANSWER = "lost-zookeeper-answer"
+UNKNOWN_TOPIC = "topic-unknown-to-a-deposed-controller"
+
+UNKNOWN = ("UNKNOWN_TOPIC_ID", "UNKNOWN_TOPIC_OR_PARTITION")
 
 
 class LostAnswers:
@@ -35,6 +42,10 @@ class LostAnswers:
         self._suspected: dict[PartitionKey, None] = {}  # refused after a new connection
         self._connected: dict[str, int] = {}  # node -> the row of its last connection
         self._controller = (-1, "")  # (controller epoch, node)
+        self._elected = -1  # the row in which that one was elected
+        self._active: dict[str, int] = {}  # node -> epoch of who takes itself for the controller
+        self._created: dict[str, int] = {}  # topic id -> row
+        self._unknown: dict[PartitionKey, int] = {}  # the leader epoch of a refused proposal
         if not zookeeper:
             return
         trace.subscribe(facts.PartitionChanged, self._on_partition)
@@ -43,9 +54,13 @@ class LostAnswers:
         trace.subscribe(facts.IsrUpdateFailed, self._on_refused)
         trace.subscribe(facts.ZooKeeperConnection, self._on_connection)
         trace.subscribe(facts.ControllerActive, self._on_controller)
+        trace.subscribe(facts.TopicCreated, self._on_created)
+        trace.subscribe(facts.HostStopped, self._on_stopped)
 
     def why(self, key: PartitionKey, leader_epoch: int) -> str:
-        """Return why the leader of an epoch waits for the next one, if an answer was lost."""
+        """Return why the leader of an epoch waits for the next one, or ""."""
+        if self._unknown.get(key) == leader_epoch:
+            return UNKNOWN_TOPIC
         refused = self._refused.get(key, (-1, -1))
         was_read = refused == self._read_back.get(key)
         lost = refused[0] == leader_epoch and (was_read or key in self._suspected)
@@ -77,6 +92,10 @@ class LostAnswers:
         key = (fact.topic_id, fact.partition)
         self._refused.pop(key, None)
         self._suspected.pop(key, None)
+        self._unknown.pop(key, None)
+        deposed = any(epoch < self._controller[0] for epoch in self._active.values())
+        if fact.error in UNKNOWN and deposed and self._created.get(key[0], -1) > self._elected:
+            self._unknown[key] = fact.leader_epoch
         row, known = self._known.get(key, (-1, None))
         proposed = self._proposed.get(key)
         if fact.error != "INVALID_UPDATE_VERSION" or proposed is None or known is None:
@@ -90,6 +109,16 @@ class LostAnswers:
         if fact.state == "CONNECTED":
             self._connected[node] = seq
 
-    def _on_controller(self, _seq: int, _t: int, node: str, fact: facts.ControllerActive) -> None:
-        if fact.active:
-            self._controller = max(self._controller, (fact.epoch, node))
+    def _on_controller(self, seq: int, _t: int, node: str, fact: facts.ControllerActive) -> None:
+        if not fact.active:
+            self._active.pop(node, None)
+            return
+        self._active[node] = fact.epoch
+        if (fact.epoch, node) > self._controller:
+            self._controller, self._elected = (fact.epoch, node), seq
+
+    def _on_created(self, seq: int, _t: int, _node: str, fact: facts.TopicCreated) -> None:
+        self._created[fact.topic_id] = seq
+
+    def _on_stopped(self, _seq: int, _t: int, node: str, _fact: facts.HostStopped) -> None:
+        self._active.pop(node, None)
