@@ -339,7 +339,7 @@ EARLY_HANDOVER = offending(
 
 _ENDS = """
     SELECT dead.run, dead.group, dead.seq, dead.node,
-           min_by(struct(log.leader_epoch AS epoch, log.next_offset), log.seq) AS batch
+           min_by(log.next_offset, log.seq) AS batch_end
     FROM (SELECT run, group, seq, node, topic_id, partition
           FROM GroupState JOIN homes USING (run, group) WHERE state = 'Dead') AS dead
     LEFT JOIN Appended AS log ON log.run = dead.run AND log.node = dead.node
@@ -360,8 +360,7 @@ STALE_COMMIT = offending(
                      PARTITION BY run, group, life, coordinator_epoch ORDER BY seq
                      ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS newest
           FROM (SELECT *, size(filter(ends, each -> each.node != node
-                                      OR coalesce(each.batch < struct(coordinator_epoch AS epoch,
-                                                                      next_offset), false))) AS life
+                                      OR coalesce(each.batch_end < next_offset, false))) AS life
                 FROM (SELECT *, collect_list(ended) OVER by_group AS ends,
                              count_if(unordered) OVER by_group AS reasons
                       FROM (SELECT run, group, seq, node, member_id, generation, coordinator_epoch,
@@ -369,7 +368,7 @@ STALE_COMMIT = offending(
                             FROM OffsetCommitted
                             UNION ALL
                             SELECT run, group, seq, NULL, NULL, NULL, NULL, NULL,
-                                   struct(node, batch), false
+                                   struct(node, batch_end), false
                             FROM ({_ENDS})
                             UNION ALL SELECT run, group, seq, NULL, NULL, NULL, NULL, NULL, NULL,
                                              true

@@ -32,8 +32,8 @@ from kafkasim.scenarios.judging.source import FactSource
 
 Offset = tuple[str, str, int]
 """Group, topic name, partition."""
-Batch = list[tuple[int, int]]
-"""Leader epoch and next offset of a batch; empty as long as it has not come."""
+Batch = list[int]
+"""The next offset of a batch; empty as long as it has not come."""
 
 
 class DeletedOffsets:
@@ -84,13 +84,15 @@ class GroupEnds:
     def _on_appended(self, _seq: int, _t: int, node: str, fact: facts.Appended) -> None:
         if self._open:
             for batch in self._open.pop((node, fact.topic_id, fact.partition), ()):
-                batch.append((fact.leader_epoch, fact.next_offset))
+                batch.append(fact.next_offset)
 
     def life(self, node: str, fact: facts.OffsetCommitted) -> int:
-        """Return how often the group had ended before ``node`` appended the commit."""
-        place = (fact.coordinator_epoch, fact.next_offset)
+        """Return how often the group had ended before ``node`` appended the commit.
+
+        A coordinator keeps its epoch when the leader epoch rises, so their offsets alone tell.
+        """
         return sum(
-            by != node or (bool(batch) and batch[0] < place)
+            by != node or (bool(batch) and batch[0] < fact.next_offset)
             for by, batch in self._ends.get(fact.group, ())
         )
 

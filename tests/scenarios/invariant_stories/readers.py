@@ -32,9 +32,10 @@ def commits(generation: int, next_offset: int = -1) -> Row:
     )
 
 
-def stores(next_offset: int, node: str = "broker-1") -> Row:
+def stores(next_offset: int, node: str = "broker-1", epoch: int = 1) -> Row:
     """A batch of one record in the group's partition."""
-    return node, facts.Appended("offsets-id", 0, 1, next_offset - 1, next_offset, -1, -1, -1, ())
+    base = next_offset - 1
+    return node, facts.Appended("offsets-id", 0, epoch, base, next_offset, -1, -1, -1, ())
 
 
 DEPOSED: Row = ("broker-1", facts.BecameFollower("offsets-id", 0, 2, 2, 1))
@@ -181,6 +182,11 @@ STORIES: Stories = {  # name: what happened before, how it goes on well, and bad
         [OFFSETS, LOADED, stores(1), commits(2, 1), group("Dead", 2)],
         [stores(2), commits(1, 3)],
         [stores(2, "broker-2"), commits(1, 3)],
+    ),
+    "stale-commit a coordinator keeps its epoch when its partition's leader epoch rises": (
+        [OFFSETS, LOADED, stores(1), commits(2, 1)],
+        [group("Dead", 2), stores(2, epoch=2), stores(3, epoch=2), commits(1, 3)],
+        [group("Empty", 2), stores(2, epoch=2), stores(3, epoch=2), commits(1, 3)],
     ),
     "stale-commit a group that ended on another node begins anew here": (
         [OFFSETS, LOADED, stores(1), commits(2, 1)],
