@@ -306,6 +306,9 @@ EARS: dict[str, tuple[tuple[str, Sign], ...]] = {
     "a coordinator that too few replicas are left to": (
         (f"{LIVENESS}.controllers.below_minimum:BelowMinimum.excuse", _answered),
     ),
+    "a high watermark that too few replicas are left to move": (
+        (f"{LIVENESS}.controllers.below_minimum:HeldWatermarks.excuse", _answered),
+    ),
     "a marker that too few replicas are left to take": (
         (f"{LIVENESS}.coordinators.unwritten_markers:UnwrittenMarkers.excuse", _answered),
     ),

@@ -6,7 +6,10 @@ import pytest
 
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.progress import Progress
-from kafkasim.scenarios.judging.transactions.liveness.controllers.below_minimum import BelowMinimum
+from kafkasim.scenarios.judging.transactions.liveness.controllers.below_minimum import (
+    BelowMinimum,
+    HeldWatermarks,
+)
 from kafkasim.scenarios.judging.transactions.liveness.holders import Holders
 from kafkasim.scenarios.judging.transactions.liveness.positions import Positions
 from tests.scenarios.coordinator_waits import (
@@ -63,6 +66,58 @@ def test_the_least_that_the_isr_had_to_have_counts(
 ) -> None:
     isr = [each for each in (1, 2, 3) if each not in gone]
     assert _excuse(GROUP, [Gone("late", *gone)], home(GROUPS, *isr), *rows) == why
+
+
+def _set(offset: int, value: str | None, resource: str = "topic:__consumer_offsets") -> Row:
+    return "controller-1", facts.ConfigChanged(offset, resource, "min.insync.replicas", value)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "why"),
+    [
+        ([_set(2, "1"), _set(3, "3")], [], "late"),  # was lower while the ISR was complete
+        ([_set(2, "1"), _set(3, "3"), _set(2, "1")], [], "late"),  # told again by a new controller
+        ([_set(2, "3")], [_set(4, "1"), _set(5, "3")], ""),  # let one write while it was in force
+        ([_set(2, "3")], [_set(4, None)], ""),  # the brokers' value again, with which it began
+        ([_set(2, "3"), _set(3, "1", "broker:")], [], "late"),  # the topic's own value counts
+        ([_set(0, "3")], [], ""),  # of a topic of that name before
+        ([_set(2, "1")], [_set(3, "3")], ""),
+    ],
+)
+def test_what_was_in_force_since_the_last_of_them_left_counts(
+    before: list[Row], after: list[Row], why: str
+) -> None:
+    rows = [home(GROUPS, 1, 2, 3), *before, home(GROUPS, 1, 3, epoch=1), *after]
+    assert _excuse(GROUP, [Gone("late", 2)], *rows) == why
+
+
+def test_a_broker_that_came_back_left_later() -> None:
+    """The minimum that was in force when it had left the first time counts no more."""
+    left, back = home(GROUPS, 1, 3, epoch=1), home(GROUPS, 1, 2, 3, epoch=2)
+    rows = [home(GROUPS, 1, 2, 3), _set(2, "1"), left]
+    assert _excuse(GROUP, [Gone("late", 2)], *rows, _set(3, "3")) == ""
+    again = [back, _set(3, "3"), home(GROUPS, 1, 3, epoch=3)]
+    assert _excuse(GROUP, [Gone("late", 2)], *rows, *again) == "late"
+
+
+@pytest.mark.parametrize(
+    ("position", "exposed", "end", "isr", "why"),
+    [
+        (3, 4, 4, (1,), "late"),
+        (2, 4, 4, (1,), ""),  # it has to read on to the high watermark
+        (3, 4, 3, (1,), ""),  # the record is lost
+        (3, 4, 4, (1, 2), ""),
+    ],
+)
+def test_a_group_waits_at_a_high_watermark_that_moves_no_more(
+    position: int, exposed: int, end: int, isr: tuple[int, ...], why: str
+) -> None:
+    trace = FakeTrace()
+    judge = HeldWatermarks(trace, [Gone("late", 2, 3)])
+    final = facts.FinalReplica("orders", 0, True, 1, 0, 3, 3, end, (), (), (), (), (), (), (), ())
+    trace.record([*topics(2), home("orders", *isr), ("broker-1", final)])
+    line = f"group billing is at {position} of {exposed} in orders-0 (last read by consumer-1)"
+    assert judge.excuse(line) == why
 
 
 def test_a_partition_needs_no_more_replicas_than_it_has() -> None:

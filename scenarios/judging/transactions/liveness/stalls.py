@@ -10,7 +10,10 @@ from kafkasim.scenarios.judging.invariants.online import Invariants
 from kafkasim.scenarios.judging.progress import Progress
 from kafkasim.scenarios.judging.source import BrokerLimits, FactSource, Waits
 from kafkasim.scenarios.judging.transactions.holes import Holes
-from kafkasim.scenarios.judging.transactions.liveness.controllers.below_minimum import BelowMinimum
+from kafkasim.scenarios.judging.transactions.liveness.controllers.below_minimum import (
+    BelowMinimum,
+    HeldWatermarks,
+)
 from kafkasim.scenarios.judging.transactions.liveness.controllers.leaderless import Leaderless
 from kafkasim.scenarios.judging.transactions.liveness.controllers.left_in_isr import LeftInIsr
 from kafkasim.scenarios.judging.transactions.liveness.controllers.lost_voters import LostVoters
@@ -109,6 +112,7 @@ class Stalls:
             unlisted,
             LeftInIsr(trace, ids, voters, holders),
             BelowMinimum(trace, ids, gone, holders, progress.lost_answers.why),
+            HeldWatermarks(trace, gone),
             registrations,
         )
 

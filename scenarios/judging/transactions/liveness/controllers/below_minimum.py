@@ -1,4 +1,4 @@
-"""Stalls behind a coordinator whose partition has lost too many replicas.
+"""Stalls behind a partition that has lost too many replicas.
 
 A broker that cannot register ends itself, and stays down until an operator starts it
 (``registrations.py``, ``unlisted_leader.py``). Or a leader adds nobody to its ISR any more in its
@@ -18,18 +18,29 @@ clients ask for ever:
 A producer without an answer to its transactional request does not look at the age of its batches
 either (Sender.runOnce returns before sendProducerData). A consumer that holds a partition reads it
 on: the leader serves its fetches, and only what it commits is refused (``holders.py``).
+
+The high watermark of such a partition stands still, too (Partition.maybeIncrementLeaderHW asks
+isUnderMinIsr, KAFKA-15583, in all releases whose brokers register with a controller of KRaft here).
+A follower that became the leader begins with the high watermark that it had as a follower, which
+may be lower than the one that the leader before it let consumers read to. A group that had not read
+those records yet waits for them for ever.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 
+from kafkasim.model import facts
 from kafkasim.scenarios.judging.source import FactSource, PartitionKey, Waits
 from kafkasim.scenarios.judging.transactions.liveness.controllers.last_changes import (
     Homes,
     LastChanges,
 )
 from kafkasim.scenarios.judging.transactions.liveness.holders import Holders
+from kafkasim.scenarios.language.nodes import node_of
+
+_GROUP = re.compile(r"group \S+ is at (\d+) of (\d+) in (\S+)-(\d+) ")
 
 Stuck = Callable[[PartitionKey, int], str]
 """Why the leader of a partition in an epoch changes its ISR no more, or ""."""
@@ -56,9 +67,10 @@ class FewReplicas:
             return ""
         absent = [broker for broker in change.replicas if broker not in change.isr]
         stuck = self._stuck(key, change.leader_epoch)
-        gone = [why for broker in absent if (why := self.gone(broker) or stuck)]
-        needed = self._changes.minimum(key)
-        return gone[0] if gone and len(change.replicas) - len(gone) < needed else ""
+        gone = {broker: why for broker in absent if (why := self.gone(broker) or stuck)}
+        if len(change.replicas) - len(gone) >= self._changes.minimum(key, gone):
+            return ""
+        return next(iter(gone.values()), "")
 
     def gone(self, broker: int) -> str:
         """Return why a broker is down for ever, or ""."""
@@ -90,3 +102,35 @@ class BelowMinimum:
         why = next((why for home in self._homes.of(line) if (why := self._few.why(home))), "")
         reads_on = why and self._holders.reads_on(line, lambda node: bool(self._few.gone(node)))
         return "" if reads_on else why
+
+
+class HeldWatermarks:
+    """Knows which groups have read to a high watermark that too few replicas are left to move.
+
+    ``judges`` know which brokers are gone.
+    """
+
+    def __init__(self, trace: FactSource, judges: Sequence[Waits]) -> None:
+        self._changes = LastChanges(trace)
+        self._few = FewReplicas(self._changes, judges)
+        self._leaders: dict[PartitionKey, facts.FinalReplica] = {}
+        trace.subscribe(facts.FinalReplica, self._on_final)
+
+    def excuse(self, line: str) -> str:
+        """Return why the high watermark moves no more that a group has read to, or ""."""
+        found = _GROUP.match(line)
+        if found is None:
+            return ""
+        position, exposed = int(found[1]), int(found[2])
+        named = [id_ for id_, made in self._changes.topics.items() if made.topic == found[3]]
+        key = (named[-1] if named else "", int(found[4]))
+        leader = self._leaders.get(key)
+        if leader is None or not leader.high_watermark <= position < exposed:
+            return ""
+        return self._few.why(key) if leader.log_end_offset >= exposed else ""
+
+    def _on_final(self, _seq: int, _t: int, node: str, fact: facts.FinalReplica) -> None:
+        key = (fact.topic_id, fact.partition)
+        change = self._changes.of(key)
+        if fact.leading and change is not None and node == node_of(change.leader):
+            self._leaders[key] = fact

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from kafkasim.model import facts
 from kafkasim.model.records import TRANSACTION_STATE_TOPIC
@@ -23,7 +23,10 @@ class LastChanges:
     def __init__(self, trace: FactSource) -> None:
         self.topics: dict[str, facts.TopicCreated] = {}
         self._changes: dict[PartitionKey, facts.PartitionChanged] = {}
-        self._minimum: dict[str, int] = {}  # resource -> the lowest min.insync.replicas that it got
+        self._left: dict[PartitionKey, dict[int, int]] = {}
+        """When each broker that an ISR lacks left it: the position in the trace"""
+        self._minima: dict[str, list[tuple[int, facts.ConfigChanged]]] = {}
+        """By resource, the changes of min.insync.replicas and their positions in the trace"""
         trace.subscribe(facts.TopicCreated, self._on_topic)
         trace.subscribe(facts.PartitionChanged, self._on_partition)
         trace.subscribe(facts.ConfigChanged, self._on_config)
@@ -32,34 +35,53 @@ class LastChanges:
         """Return a partition's last change, None if it has had none."""
         return self._changes.get(key)
 
-    def minimum(self, key: PartitionKey) -> int:
+    def minimum(self, key: PartitionKey, absent: Collection[int]) -> int:
         """Return how many replicas an ISR needs before its leader appends for acks=all.
 
-        It is the lowest min.insync.replicas that the topic or the brokers ever had, and no more
-        than there are replicas (Partition.effectiveMinIsr)."""
+        It is the lowest min.insync.replicas in force since the last of some absent brokers left
+        the ISR, and no more than there are replicas (Partition.effectiveMinIsr). While the topic
+        has no value of its own, it is the lowest that the brokers ever had."""
         created, change = self.topics[key[0]], self._changes[key]
-        told = self._minimum
-        lowest = min(
-            [created.min_isr]
-            + [n for of, n in told.items() if of in (f"topic:{created.topic}", "broker")]
-        )
-        return min(lowest, len(change.replicas))
+        left = self._left.get(key, {})
+        since = max((left.get(broker, -1) for broker in absent), default=-1)
+        own: list[str | None] = [None]
+        for seq, fact in self._minima.get(f"topic:{created.topic}", ()):
+            if fact.offset > created.offset:  # not of a topic of that name before
+                own = [*(own if seq > since else ()), fact.value]
+        if None in own:
+            own += [str(created.min_isr), *self._of_brokers()]
+        return min(*(int(each) for each in own if each is not None), len(change.replicas))
+
+    def _of_brokers(self) -> list[str | None]:
+        return [
+            fact.value
+            for resource, told in self._minima.items()
+            for _, fact in told
+            if resource.startswith("broker:")
+        ]
 
     def _on_topic(self, _seq: int, _t: int, _node: str, fact: facts.TopicCreated) -> None:
         self.topics.setdefault(fact.topic_id, fact)
 
-    def _on_partition(self, _seq: int, _t: int, _n: str, fact: facts.PartitionChanged) -> None:
+    def _on_partition(self, seq: int, _t: int, _n: str, fact: facts.PartitionChanged) -> None:
         """Note a change; one that a new controller tells again is an old one."""
         key = (fact.topic_id, fact.partition)
         known = self._changes.get(key)
-        if known is None or fact.partition_epoch > known.partition_epoch:
-            self._changes[key] = fact
+        if known is not None and fact.partition_epoch <= known.partition_epoch:
+            return
+        self._changes[key] = fact
+        left = self._left.setdefault(key, {})
+        for broker in fact.isr:
+            left.pop(broker, None)
+        if known is not None:
+            left.update((broker, seq) for broker in known.isr if broker not in fact.isr)
 
-    def _on_config(self, _seq: int, _t: int, _node: str, fact: facts.ConfigChanged) -> None:
-        if fact.config == "min.insync.replicas" and fact.value is not None:
-            kind = fact.resource.partition(":")[0]
-            of = "broker" if kind == "broker" else fact.resource
-            self._minimum[of] = min(self._minimum.get(of, int(fact.value)), int(fact.value))
+    def _on_config(self, seq: int, _t: int, _node: str, fact: facts.ConfigChanged) -> None:
+        """Note a value; one that a new controller tells again is an old one."""
+        if fact.config == "min.insync.replicas":
+            told = self._minima.setdefault(fact.resource, [])
+            if not told or fact.offset > told[-1][1].offset:
+                told.append((seq, fact))
 
 
 class Homes:

@@ -237,4 +237,5 @@ class OffsetsPartitions:
         change = self._changes.of(home)
         if change is None:
             return False
-        return change.leader == -1 or len(change.isr) < self._changes.minimum(home)
+        absent = [broker for broker in change.replicas if broker not in change.isr]
+        return change.leader == -1 or len(change.isr) < self._changes.minimum(home, absent)
