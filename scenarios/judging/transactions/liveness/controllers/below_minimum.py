@@ -20,10 +20,9 @@ either (Sender.runOnce returns before sendProducerData). A consumer that holds a
 on: the leader serves its fetches, and only what it commits is refused (``holders.py``).
 
 The high watermark of such a partition stands still, too (Partition.maybeIncrementLeaderHW asks
-isUnderMinIsr, KAFKA-15583, in all releases whose brokers register with a controller of KRaft here).
-A follower that became the leader begins with the high watermark that it had as a follower, which
-may be lower than the one that the leader before it let consumers read to. A group that had not read
-those records yet waits for them for ever.
+isUnderMinIsr since 3.7, KAFKA-15583). A follower that became the leader begins with the high
+watermark that it had as a follower, which may be lower than the one that the leader before it let
+consumers read to. A group that had not read those records yet waits for them for ever.
 """
 
 from __future__ import annotations
