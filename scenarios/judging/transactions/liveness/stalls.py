@@ -88,10 +88,9 @@ class Stalls:
         missed = MissedEnds(trace, holes, invariants.uncopied)
         unlisted = UnlistedLeader(trace, hosts, registrations)
         gone = (registrations, voters, unlisted)
-        unwritten = UnwrittenMarkers(trace, gone)
         self.moved_starts = MovedStarts(trace)
         self._judges: tuple[Waits, ...] = (
-            Standstill(trace, losses, progress.positions, missed, unwritten),
+            Standstill(trace, losses, progress.positions, missed, UnwrittenMarkers(trace, gone)),
             Leaderless(trace, ids, members, unclean, (registrations, unlisted)),
             StaticLeaders(trace, tells_static_leader),
             StaticOwners(trace),
