@@ -1,8 +1,7 @@
 """A variant that fails under each excuse, and the stored scenario that shows it.
 
 The scenarios are seeds of ``tests/bugs/seeds``, or of the catalogue or ``tests/scenarios/excuses``
-with a seed of their own. A variant that attacks what the excuse softens proves more than one that
-breaks another promise.
+with own seeds. A variant that attacks what the excuse softens proves more than any other.
 """
 
 from __future__ import annotations
@@ -382,6 +381,12 @@ CASES: tuple[Case, ...] = (
         "M05-no-min-isr",
         "MINISR",
         holds=False,  # the leader appends below the minimum, so nobody waits for its coordinator
+    ),
+    Case(
+        "a high watermark that too few replicas are left to move",
+        "group-at-a-high-watermark-below-the-minimum",
+        "B17-metadata-update-as-new-epoch",
+        "ONELEADER",
     ),
     Case(
         "a marker that too few replicas are left to take",
