@@ -242,13 +242,7 @@ CASES: tuple[Case, ...] = (
         "B55-abort-index-lost",
         "LATEST",
     ),
-    Case(
-        "deleted records",
-        "excuses/deleted-and-kept",
-        "B01-truncate-to-hw",
-        "ISRDATA",
-        seed=1,
-    ),
+    Case("deleted records", "excuses/deleted-and-kept", "B01-truncate-to-hw", "ISRDATA", seed=1),
     Case(
         "a shorter epoch cache",
         "excuses/log-start-forgotten",
