@@ -23,13 +23,13 @@ from kafkasim.scenarios.judging.readers.order import ReadingOrder
 from kafkasim.scenarios.judging.readers.passed import Passed, Place, ProcessedRanges, Stalled
 from kafkasim.scenarios.judging.readers.removed_offsets import DeletedOffsets
 from kafkasim.scenarios.judging.source import (
-    DELETING,
     UNCLEAN,
     FactSource,
     Loss,
     Losses,
     PartitionKey,
     acknowledged,
+    deleted_below,
     final_leaders,
 )
 from kafkasim.scenarios.judging.transactions.holes import Holes
@@ -144,7 +144,7 @@ class Delivery:
         self._overtaken = Overtaken(trace)
         self.given_back = GivenBack(trace)
         self.stalled = Stalled(trace, self._delivered)
-        self._trimmed: dict[PartitionKey, int] = {}
+        self._trimmed = deleted_below(trace)
         self._topics: dict[str, facts.TopicCreated] = {}
         self._found: dict[tuple[str, PartitionKey, tuple[str, ...]], list[_Noted]] = {}
         for kind, handler in (
@@ -156,7 +156,6 @@ class Delivery:
             (facts.Polled, self._on_polled),
             (facts.Processed, self._processed.on_processed),
             (facts.OffsetCommitted, self._on_committed),
-            (facts.LogStart, self._on_log_start),
             (facts.ApplicationFailed, self._on_application_failed),
         ):
             trace.subscribe(kind, handler)
@@ -248,15 +247,6 @@ class Delivery:
         raised = f"{fact.exception}: {fact.reason}" if fact.reason else fact.exception
         detail = f"{node}: {raised} in {fact.task}"
         self._note("application-failed", NOWHERE, detail, seq, *lost_group(fact.reason))
-
-    def _on_log_start(self, _seq: int, _t: int, _node: str, fact: facts.LogStart) -> None:
-        """Remember what was deleted; a leader that crashes soon after has it again.
-
-        The log start's checkpoint is written once a minute (KAFKA.md, 5).
-        """
-        if fact.reason in DELETING:
-            key = (fact.topic_id, fact.partition)
-            self._trimmed[key] = max(fact.offset, self._trimmed.get(key, 0))
 
     def _note(
         self,

@@ -121,6 +121,23 @@ def final_leaders(trace: FactSource) -> dict[PartitionKey, facts.FinalReplica]:
     return leaders
 
 
+def deleted_below(trace: FactSource) -> dict[PartitionKey, int]:
+    """Return below which offset each partition's records have been deleted; a run fills it.
+
+    A leader that crashes soon after has them again: the log start's checkpoint is written once a
+    minute (KAFKA.md, 5).
+    """
+    deleted: dict[PartitionKey, int] = {}
+
+    def on_log_start(_seq: int, _t: int, _node: str, fact: facts.LogStart) -> None:
+        if fact.reason in DELETING:
+            key = (fact.topic_id, fact.partition)
+            deleted[key] = max(fact.offset, deleted.get(key, 0))
+
+    trace.subscribe(facts.LogStart, on_log_start)
+    return deleted
+
+
 def acknowledged(
     sends: Iterable[tuple[int, facts.Acked]],
 ) -> dict[int, tuple[int, int, facts.Acked]]:

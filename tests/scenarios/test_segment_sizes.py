@@ -87,7 +87,8 @@ def test_a_server_is_not_upgraded_with_a_default_that_4_0_refuses() -> None:
 
 @pytest.mark.parametrize("version", ["3.9", "4.0"])
 def test_earlier_releases_roll_small_segments(version: str) -> None:
-    parse(scenario(SMALL, **{"kafka-version": version}), "test")
+    parsed = parse(scenario(SMALL, **{"kafka-version": version}), "test")
+    assert parsed.topics[0].config == SMALL
 
 
 @pytest.mark.parametrize(

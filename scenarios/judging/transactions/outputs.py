@@ -17,7 +17,7 @@ from collections.abc import Iterator
 
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.invariants.traced import coordinator_partition
-from kafkasim.scenarios.judging.source import DELETING, FactSource, PartitionKey
+from kafkasim.scenarios.judging.source import FactSource, PartitionKey, deleted_below
 from kafkasim.scenarios.judging.transactions.footing import END, Footing, Spot
 from kafkasim.scenarios.judging.transactions.known.given_again import GivenBack
 from kafkasim.scenarios.judging.transactions.known.outputs.carried_offsets import CarriedOffsets
@@ -129,7 +129,7 @@ class Outputs:
         self._first: dict[tuple[str, PartitionKey], int] = {}  # where a group began
         self._committed: dict[tuple[str, str, int], int] = {}  # the last committed offset
         self._reset: dict[tuple[str, PartitionKey], int] = {}  # the row of a group's last reset
-        self._trimmed: dict[PartitionKey, int] = {}  # what lies below has been deleted
+        self._trimmed = deleted_below(trace)
         # Output topic -> record id -> where it was appended: partition, offset, row.
         self._appended: dict[str, dict[int, list[tuple[PartitionKey, int, int]]]] = {}
         # Group -> record id -> where in its input the group was given it: partition, offset.
@@ -139,7 +139,6 @@ class Outputs:
         trace.subscribe(facts.TopicDeleted, self._on_deleted)
         trace.subscribe(facts.Positioned, self._on_positioned)
         trace.subscribe(facts.OffsetCommitted, self._on_committed)
-        trace.subscribe(facts.LogStart, self._on_log_start)
 
     def judge(self, visible: dict[PartitionKey, dict[int, int]]) -> Iterator[Finding]:
         """Yield lost and duplicate outputs; ``visible`` are the readable records by offset."""
@@ -259,12 +258,6 @@ class Outputs:
             self._first[place] = min(fact.offset, self._first.get(place, fact.offset))
             if fact.reason in RESETS:
                 self._reset[place] = seq
-
-    def _on_log_start(self, _seq: int, _t: int, _node: str, fact: facts.LogStart) -> None:
-        """Note what has been deleted: a power loss may bring it back until a file tells it."""
-        if fact.reason in DELETING:
-            key = (fact.topic_id, fact.partition)
-            self._trimmed[key] = max(fact.offset, self._trimmed.get(key, 0))
 
     def _on_committed(self, _seq: int, _t: int, _node: str, fact: facts.OffsetCommitted) -> None:
         self._committed[(fact.group, fact.topic, fact.partition)] = fact.offset
