@@ -15,6 +15,7 @@ from kafkasim.model.config import (
 )
 from kafkasim.model.messages.base import HEADER, PER_PARTITION
 from kafkasim.model.records import BATCH_OVERHEAD
+from kafkasim.scenarios.language.nodes import transactional_id
 from kafkasim.scenarios.language.tables import (
     ConsumerGroupTable,
     ProcessorTable,
@@ -48,13 +49,13 @@ def limit_us(scenario: Scenario) -> int:
     """Return how long a healed cluster may take to converge, in µs of simulated time.
 
     It is 30 s and twice the longest of: the broker's session (KRaft or ZooKeeper), 1.5 ×
-    replica.lag.time.max.ms, delivery.timeout.ms, metadata.max.age.ms and max.block.ms of producers,
-    transaction.timeout.ms with the period in which coordinators look for old ones, consumers'
-    session.timeout.ms and metadata.max.age.ms, the session, the attempts at a rebalance and
-    socket.timeout.ms of old ones, the session of a share group and the locks of all deliveries, and
-    what its members wait for brokers whose connections are lost; max.poll.interval.ms where a
-    member or a coordinator gets stuck; and how long the largest requests of producers with quotas
-    are throttled.
+    replica.lag.time.max.ms, delivery.timeout.ms, metadata.max.age.ms and max.block.ms of producers;
+    of those with a transactional id also transaction.timeout.ms with the period in which
+    coordinators look for old transactions; consumers' session.timeout.ms and metadata.max.age.ms,
+    the session, the attempts at a rebalance and socket.timeout.ms of old ones, the session of a
+    share group and the locks of all deliveries, and what its members wait for brokers whose
+    connections are lost; max.poll.interval.ms where a member or a coordinator gets stuck; and how
+    long the largest requests of producers with quotas are throttled.
     """
     broker = BrokerConfig.from_properties(scenario.cluster.config)
     silent = any(fault.kind in SILENT for fault in scenario.faults)
@@ -73,7 +74,9 @@ def limit_us(scenario: Scenario) -> int:
                 writes = workload.producer_config
             longest.append(int(str(writes.get("delivery.timeout.ms", 120_000))))
             longest.append(int(str(writes.get("metadata.max.age.ms", 300_000))))
-            longest.append(_transaction_ms(writes, broker))
+            longest.append(int(str(writes.get("max.block.ms", 60_000))))
+            if transactional_id(workload, 0) is not None:
+                longest.append(_transaction_ms(writes, broker))
         if workload.kind == "consumer-group" and workload.protocol == "zookeeper":
             longest.append(_old_consumer_ms(workload.config))
         elif workload.kind != "producer":
@@ -380,7 +383,6 @@ def _old_consumer_ms(properties: Mapping[str, object]) -> int:
 
 
 def _transaction_ms(properties: Mapping[str, object], broker: BrokerConfig) -> int:
-    """Return how long a transaction may be open, or its producer's call wait: KAFKA.md 4.4."""
+    """Return how long a transaction may be open: KAFKA.md 4.4."""
     own = int(str(properties.get("transaction.timeout.ms", 60_000)))
-    open_ms = own + broker.transaction_abort_timed_out_transaction_cleanup_interval_ms
-    return max(open_ms, int(str(properties.get("max.block.ms", 60_000))))
+    return own + broker.transaction_abort_timed_out_transaction_cleanup_interval_ms

@@ -191,6 +191,27 @@ def test_a_share_member_finds_lost_connections_one_after_the_other() -> None:
     assert limits[0] < limits[1] == 2 * (3 * 100_000 + 15_000) * 1000 + 30_000_000
 
 
+def test_only_producers_with_a_transactional_id_have_transactions_to_wait_for() -> None:
+    """transaction.timeout.ms is sent with InitProducerId for such an id, and for no other."""
+    patient = {"transaction.timeout.ms": 400_000}
+    idle_us = 2 * 300_000 * 1000 + 30_000_000  # metadata.max.age.ms
+    config: dict[str, Any] = _slow_group({}, {})["cluster"]["config"]
+    period_ms = config["transaction.abort.timed.out.transaction.cleanup.interval.ms"]
+    waiting_us = 2 * (400_000 + period_ms) * 1000 + 30_000_000
+    for own, limit in (({}, idle_us), ({"transactional-id": "writer"}, waiting_us)):
+        data = _slow_group({}, {})
+        data["workload"][0] = {"kind": "producer", "config": patient, "topic": "orders", **own}
+        assert limit_us(parse(data, "a test")) == limit
+    for guarantee, limit in (("at-least-once", idle_us), ("exactly-once", waiting_us)):
+        data = _slow_group({}, {})
+        data["topics"].append({"name": "out", "partitions": 1, "replication-factor": 1})
+        processor = {"kind": "processor", "topics": ["orders"], "output": "out"}
+        data["workload"].append({
+            **processor, "guarantee": guarantee, "producer-config": patient
+        })  # fmt: skip
+        assert limit_us(parse(data, "a test")) == limit
+
+
 def test_a_fetch_that_waits_for_other_partitions_holds_up_each_poll() -> None:
     alone, held = [
         parse(_slow_group({}, {"max.poll.records": 1, "fetch.max.wait.ms": wait_ms}), "a test")
