@@ -22,7 +22,8 @@ from kafkasim.scenarios.language.tables import Scenario
 from kafkasim.scenarios.running.runner import run
 from tests.bugs.test_regressions import hold
 from tests.scenarios.excuse_beside import with_group_beside
-from tests.scenarios.excuse_cases import CASES, Case
+from tests.scenarios.excuse_case import Case
+from tests.scenarios.excuse_cases import CASES
 from tests.scenarios.excuse_ears import EARS, OF_RESULTS, listening
 
 BUGS = Path(__file__).parents[1] / "bugs"

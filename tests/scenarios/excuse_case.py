@@ -1,0 +1,23 @@
+"""A stored scenario in which an excuse is in force, and a variant that fails there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Case:
+    """A scenario in which an excuse is in force, with a variant and without."""
+
+    excuse: str  # as the table of scenarios/judging/README.md calls it
+    scenario: str
+    variant: str
+    fails: str  # a finding that the variant adds
+    seed: int | None = None  # None: a seed of tests/bugs/seeds, which has its own
+    holds: bool = True  # with the variant, too; False: that makes untrue what it excuses
+    beside: str = ""  # when the topic of a group beside it grows (excuse_beside.py), "" for none
+
+    @property
+    def is_seed_as_found(self) -> bool:
+        """Return whether the scenario is a seed of tests/bugs/seeds with nothing beside it."""
+        return self.seed is None and not self.beside
