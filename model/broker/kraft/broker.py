@@ -22,14 +22,14 @@ Left out: dynamic configuration.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkasim.model.broker.common.controller_link import (
     ControllerAccess,
     ControllerLink,
     RaftControllerNodes,
 )
-from kafkasim.model.broker.common.kafka_broker import KafkaBroker
+from kafkasim.model.broker.common.kafka_broker import KafkaBroker, KafkaBrokerProcess
 from kafkasim.model.broker.incarnation import Incarnation
 from kafkasim.model.broker.kraft import assignments
 from kafkasim.model.broker.kraft.assignments import AssignmentsManager
@@ -39,11 +39,9 @@ from kafkasim.model.broker.kraft.publisher import BrokerMetadataPublisher
 from kafkasim.model.broker.rules import BrokerRules
 from kafkasim.model.config import BrokerConfig
 from kafkasim.model.directories import metadata_root
-from kafkasim.model.effects import Exit, Process, Request
+from kafkasim.model.effects import Exit, Process
 from kafkasim.model.raft.client import RaftClient
 from kafkasim.model.records import TopicPartition
-from kafkasim.model.replication.ports import BrokerProcess
-from kafkasim.model.storage.files import DiskError
 from kafkasim.model.storage.log.unified_log import UnifiedLog
 from kafkasim.model.values import value
 
@@ -75,7 +73,7 @@ class SharedServer:
     stop_controller: Callable[[int], None]
 
 
-class Broker(BrokerProcess):
+class Broker(KafkaBrokerProcess):
     """A KRaft broker. ``voters`` maps controller id to endpoint."""
 
     def __init__(
@@ -102,7 +100,7 @@ class Broker(BrokerProcess):
         self._nodes = RaftControllerNodes(self.raft, voters)
         self._links: list[ControllerLink] = []
         timeout_ms = config.request_timeout_ms
-        self.kafka = KafkaBroker(
+        kafka = KafkaBroker(
             self,
             self.incarnation,
             config,
@@ -114,11 +112,7 @@ class Broker(BrokerProcess):
             self._announce_failure,
             new_coordinator=True,
         )
-        self.lane_threads = self.kafka.lane_threads
-        self.replicas = self.kafka.replicas
-        # Saves a call each, at every request.
-        self.count_request = self.kafka.statistics.count  # type: ignore[method-assign]
-        self.on_request = self.kafka.socket_server.on_request  # type: ignore[method-assign]
+        self._own(kafka)
         self.assignments = AssignmentsManager(
             self.timers,
             self.incarnation,
@@ -245,52 +239,6 @@ class Broker(BrokerProcess):
             self.out.append(Exit("shutdown", True))
         else:
             self.shared.stop_controller(now)
-
-    # -------------------------------------------------------------- what the host asks the process
-
-    def lane_of(self, message: Any, connection: int) -> str:
-        """Return the lane that serves a request."""
-        return self.kafka.lane_of(message)
-
-    def on_request(self, item: Request, now: int) -> None:
-        """Serve a request."""
-        self.kafka.socket_server.on_request(item, now)
-
-    def on_barrier_failed(self, files: list[str], error: str, now: int) -> bool:
-        """Return whether the broker goes on although these files could not be flushed."""
-        return self.kafka.failures.on_barrier_failed(files, error, now)
-
-    def ground_truth(self) -> list[Any]:
-        """Return the final state of replicas and committed offsets, as facts."""
-        return self.kafka.ground_truth()
-
-    # ------------------------------------------------------------ what replication asks the broker
-
-    @property
-    def broker_id(self) -> int:  # type: ignore[override]
-        """The node id."""
-        return self.incarnation.broker_id
-
-    @property
-    def broker_epoch(self) -> int:  # type: ignore[override]
-        """The broker epoch, −1 before the registration."""
-        return self.incarnation.epoch
-
-    def knows_partition(self, tp: TopicPartition) -> bool:
-        """Return whether the metadata cache has the partition."""
-        return self.kafka.knows_partition(tp)
-
-    def knows_topic_id(self, topic_id: str) -> bool:
-        """Return whether the metadata cache has a topic of this id."""
-        return topic_id in self.kafka.image.topics
-
-    def cached_leader(self, tp: TopicPartition) -> tuple[int, int] | None:
-        """Return leader and leader epoch in the metadata cache, None for an unknown partition."""
-        return self.kafka.cached_leader(tp)
-
-    def log_dir_failed(self, error: DiskError, now: int) -> None:
-        """Take the log directory of a file offline; halt if the broker cannot go on."""
-        self.kafka.failures.log_dir_failed(error, now)
 
     def assign_directory(self, topic_id: str, partition: int, directory_id: str, now: int) -> None:
         """Tell the controller in which directory a replica lies."""

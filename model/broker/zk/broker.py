@@ -20,7 +20,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kafkasim.model.broker.common.controller_link import ControllerAccess, ControllerLink
-from kafkasim.model.broker.common.kafka_broker import KafkaBroker
+from kafkasim.model.broker.common.kafka_broker import KafkaBroker, KafkaBrokerProcess
 from kafkasim.model.broker.common.log_dir_failures import SCHEDULER
 from kafkasim.model.broker.incarnation import Incarnation
 from kafkasim.model.broker.rules import BrokerRules
@@ -49,9 +49,6 @@ from kafkasim.model.messages import (
     RemoveRaftVoterRequest,
     UnregisterBrokerRequest,
 )
-from kafkasim.model.records import TopicPartition
-from kafkasim.model.replication.ports import BrokerProcess
-from kafkasim.model.storage.files import DiskError
 from kafkasim.model.zookeeper.ops import Create, WatchEvent, ZkError, ZkResult
 
 if TYPE_CHECKING:
@@ -77,7 +74,7 @@ NOT_SERVED = (
 """Requests that no broker serves in ZooKeeper mode."""
 
 
-class ZkBroker(BrokerProcess):
+class ZkBroker(KafkaBrokerProcess):
     """A broker in ZooKeeper mode. ``zookeepers`` are the endpoints of the ensemble's servers."""
 
     def __init__(
@@ -102,7 +99,7 @@ class ZkBroker(BrokerProcess):
         self.controller = KafkaController(self, info, config, rules.zk, self.zk, self._registered)
         self.admin = ZkAdminManager(self.controller, self.cache.image, config, rng)
         self._links: list[ControllerLink] = []
-        self.kafka = KafkaBroker(
+        kafka = KafkaBroker(
             self,
             self.incarnation,
             config,
@@ -114,11 +111,7 @@ class ZkBroker(BrokerProcess):
             self._announce_failure,
             new_coordinator=False,
         )
-        self.lane_threads = self.kafka.lane_threads
-        self.replicas = self.kafka.replicas
-        # Saves a call each, at every request.
-        self.count_request = self.kafka.statistics.count  # type: ignore[method-assign]
-        self.on_request = self.kafka.socket_server.on_request  # type: ignore[method-assign]
+        self._own(kafka)
         self.configs = ZkConfigManager(
             self, self.zk, broker_id, self.cache.image, self.replicas, self.controller
         )
@@ -268,52 +261,6 @@ class ZkBroker(BrokerProcess):
             self.kafka.apis.respond(item, response, at, now)
 
         self.controller.requests.serve(item.message, answer)
-
-    # -------------------------------------------------------------- what the host asks the process
-
-    def lane_of(self, message: Any, connection: int) -> str:
-        """Return the lane that serves a request."""
-        return self.kafka.lane_of(message)
-
-    def on_request(self, item: Request, now: int) -> None:
-        """Serve a request."""
-        self.kafka.socket_server.on_request(item, now)
-
-    def on_barrier_failed(self, files: list[str], error: str, now: int) -> bool:
-        """Return whether the broker goes on although these files could not be flushed."""
-        return self.kafka.failures.on_barrier_failed(files, error, now)
-
-    def ground_truth(self) -> list[Any]:
-        """Return the final state of replicas and committed offsets, as facts."""
-        return self.kafka.ground_truth()
-
-    # ------------------------------------------------------------ what replication asks the broker
-
-    @property
-    def broker_id(self) -> int:  # type: ignore[override]
-        """The node id."""
-        return self.incarnation.broker_id
-
-    @property
-    def broker_epoch(self) -> int:  # type: ignore[override]
-        """The broker epoch, −1 before the registration."""
-        return self.incarnation.epoch
-
-    def knows_partition(self, tp: TopicPartition) -> bool:
-        """Return whether the metadata cache has the partition."""
-        return self.kafka.knows_partition(tp)
-
-    def knows_topic_id(self, topic_id: str) -> bool:
-        """Return whether the metadata cache has a topic of this id."""
-        return topic_id in self.kafka.image.topics
-
-    def cached_leader(self, tp: TopicPartition) -> tuple[int, int] | None:
-        """Return leader and leader epoch in the metadata cache, None for an unknown partition."""
-        return self.kafka.cached_leader(tp)
-
-    def log_dir_failed(self, error: DiskError, now: int) -> None:
-        """Take the log directory of a file offline; halt if the broker cannot go on."""
-        self.kafka.failures.log_dir_failed(error, now)
 
     def _announce_failure(self, directory: LogDirectory, now: int) -> None:
         """Tell the controller that a log directory failed (propagateLogDirEvent)."""
