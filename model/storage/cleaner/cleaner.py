@@ -32,18 +32,6 @@ Range = tuple[int, int]
 
 
 @dataclass(slots=True)
-class CleanerStats:
-    """What one cleaning has read and written (CleanerStats)."""
-
-    map_records: int = 0
-    bytes_read: int = 0
-    bytes_written: int = 0
-    records_read: int = 0
-    records_written: int = 0
-    buffer_utilization: float = 0.0
-
-
-@dataclass(slots=True)
 class CleanedSegment:
     """A new segment that is not in the log yet."""
 
@@ -69,11 +57,9 @@ class Cleaning:
         self.to_clean = to_clean
         self.log: UnifiedLog = to_clean.log
         self.now_ms = now_ms
-        self.stats = CleanerStats()
         self._offsets = offsets
         self._transactions = CleanedTransactionMetadata()
         self._build_map(int(offsets.slots * load_factor))
-        self.stats.buffer_utilization = offsets.utilization
         self.end_offset = offsets.latest_offset + 1
         self._legacy_horizon_ms = self._legacy_horizon()
         self._groups = self._group(segments_between(self.log, 0, self.end_offset))
@@ -110,19 +96,15 @@ class Cleaning:
         """Add a batch's keys to the map; return whether the map was too full for all of them."""
         if type(batch) is not RecordBatch:
             raise LogCleaningError(f"the batch at offset {batch.base_offset} is corrupt")
-        offsets, stats = self._offsets, self.stats
+        offsets = self._offsets
         if batch.control:
             transactions.on_control_batch(batch)
-            stats.map_records += 1
-        elif transactions.on_batch(batch):
-            stats.map_records += len(batch.records)
-        else:
+        elif not transactions.on_batch(batch):
             for offset, record in zip(offsets_of(batch), batch.records, strict=True):
                 if record.key is not None and offset >= start:
                     if len(offsets) >= desired:
                         return True
                     offsets.put(self.log.rules.key_in_map(record.key), offset)
-                stats.map_records += 1
         offsets.latest_offset = batch.last_offset
         return False
 
@@ -185,7 +167,6 @@ class Cleaning:
             transactions.add_aborted(log.local.aborted_transactions(segment.base_offset, above))
             for batch in segment.batches:
                 kept = batches.retained(batch, segment.last_modified_ms)
-                self._count(batch, kept)
                 _add_removed(removed, batch, kept)
                 if kept is not None:
                     position = cleaned.size
@@ -193,14 +174,6 @@ class Cleaning:
                     cleaned.index(kept.last_offset, position, kept.size)
         cleaned.last_modified_ms = group[-1].last_modified_ms
         return CleanedSegment(cleaned, group, removed, log.config.delete_retention_ms)
-
-    def _count(self, batch: RecordBatch, kept: RecordBatch | None) -> None:
-        stats = self.stats
-        stats.bytes_read += batch.size
-        stats.records_read += len(batch.records)
-        if kept is not None:
-            stats.bytes_written += kept.size
-            stats.records_written += len(kept.records)
 
     def swap(self, cleaned: CleanedSegment) -> None:
         """Put a flushed segment in the place of those that it was made from.

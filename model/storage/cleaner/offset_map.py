@@ -25,11 +25,6 @@ class OffsetMap:
     def __len__(self) -> int:
         return len(self._offsets)
 
-    @property
-    def utilization(self) -> float:
-        """The share of the slots that is in use."""
-        return len(self._offsets) / self.slots
-
     def clear(self) -> None:
         """Forget all keys."""
         self._offsets = {}

@@ -112,7 +112,6 @@ class SharePartition:
         self.tp = tp
         self.leader_epoch = leader_epoch
         self.state = SharePartitionState.EMPTY
-        self.fetched_by: object | None = None  # the share fetch that reads it (the fetch lock)
         self._state_epoch = 0
         self.cache = CachedState(self, context.rules)
         self._acknowledger = Acknowledger(self.cache, self, context.rules, context.most_deliveries)
@@ -194,13 +193,6 @@ class SharePartition:
         self.state = SharePartitionState.FENCED
 
     # -------------------------------------------------------------------------------- acquire
-
-    def try_lock_fetch(self, fetch: object) -> bool:
-        """Let one share fetch read the partition at a time (maybeAcquireFetchLock)."""
-        if not self.active or self.fetched_by is not None:
-            return False
-        self.fetched_by = fetch
-        return True
 
     def can_acquire(self) -> bool:
         """Return whether there is room in flight, or a record to deliver again."""
