@@ -35,7 +35,7 @@ from kafkasim.model.group.classic.trace import GroupTrace
 from kafkasim.model.group.modern.description import described
 from kafkasim.model.group.modern.heartbeat import ConsumerGroupHeartbeats
 from kafkasim.model.group.modern.migration.classic_members import ClassicMembers
-from kafkasim.model.group.modern.state.topics import NO_TOPICS, TopicsImage
+from kafkasim.model.group.modern.state.topics import TopicsImage
 from kafkasim.model.group.offsets import OffsetMetadataManager
 from kafkasim.model.group.rules import GroupRules
 from kafkasim.model.group.shard import GroupShard
@@ -106,8 +106,8 @@ class GroupCoordinator:
         config: BrokerConfig,
         rules: GroupRules,
         log: CoordinatorLog,
-        new_coordinator: bool = True,
-        image: TopicsImage = NO_TOPICS,
+        new_coordinator: bool,
+        image: TopicsImage,
     ) -> None:
         """``image`` is the broker's metadata; of it consumer groups read the topics."""
         self.process = process

@@ -172,7 +172,7 @@ class HostLoop(asyncio.AbstractEventLoop):
             heappop(timers)
         return timers[0][0] if timers else None
 
-    def spawn(self, coroutine: Coroutine[Any, Any, Any], name: str | None = None) -> HostTask:
+    def spawn(self, coroutine: Coroutine[Any, Any, Any], name: str | None) -> HostTask:
         """Start a main task: its failure is given to ``on_failure``, or else raised by ``run``."""
         task = self.create_task(coroutine, name=name)
         task.add_done_callback(self._on_main_done)

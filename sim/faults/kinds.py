@@ -188,7 +188,7 @@ def validate(fault: Fault, places: Mapping[str, Any] | None = None) -> None:
         raise FaultError("until", f"{fault.kind} does not last until a fact")
 
 
-def validate_when(when: When, key: str = "when") -> None:
+def validate_when(when: When, key: str) -> None:
     """Check a condition; errors name it by ``key``.
 
     Raises:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from kafkasim.model import facts
@@ -9,7 +10,7 @@ from kafkasim.model.config import BrokerConfig
 from kafkasim.model.coordinator.log import MemoryCoordinatorLog
 from kafkasim.model.errors import Errors
 from kafkasim.model.group.coordinator import GroupCoordinator
-from kafkasim.model.group.modern.state.topics import NO_TOPICS, TopicsImage
+from kafkasim.model.group.modern.state.topics import Broker, Topic, TopicsImage
 from kafkasim.model.group.rules import GroupRules
 from kafkasim.model.messages import (
     HeartbeatRequest,
@@ -26,6 +27,24 @@ from tests.model.coordinator_bench import CoordinatorBench
 GROUP = "billing"
 T0 = TopicPartition("orders", 0)
 T1 = TopicPartition("orders", 1)
+
+
+class _NoTopics:
+    """The metadata of a broker that knows nothing."""
+
+    offset = -1
+    group_version = 0
+    share_version = 0
+    group_configs: Mapping[str, Mapping[str, str]] = {}
+    brokers: Mapping[int, Broker] = {}
+    topics: Mapping[str, Topic] = {}
+    topic_names: Mapping[str, str] = {}
+
+    def topic_by_name(self, name: str) -> Topic | None:
+        return None
+
+
+NO_TOPICS = _NoTopics()
 
 
 class Bench(CoordinatorBench):

@@ -24,7 +24,7 @@ from kafkasim.model.client.exceptions import (
 )
 from kafkasim.model.client.net.connections import Connections
 from kafkasim.model.client.net.metadata import Metadata
-from kafkasim.model.client.producer.accumulator import STATED_RATIOS, RecordAccumulator
+from kafkasim.model.client.producer.accumulator import RecordAccumulator
 from kafkasim.model.client.producer.partitioner import (
     DefaultPartitioner,
     Partitioner,
@@ -105,7 +105,7 @@ class KafkaProducer:
         config: ProducerConfig,
         bootstrap: tuple[str, ...],
         rules: ClientRules,
-        compressor: Compressor = STATED_RATIOS,
+        compressor: Compressor,
     ) -> None:
         self.process = process
         self.config = config

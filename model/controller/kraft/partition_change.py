@@ -71,10 +71,10 @@ class PartitionChangeBuilder:
         is_active: Callable[[int], bool],
         rules: ControllerRules,
         *,
-        min_isr: int = 1,
+        min_isr: int,
         metadata_version: int,
-        elr_enabled: bool = False,
-        unclean_enabled: bool = False,
+        elr_enabled: bool,
+        unclean_enabled: bool,
     ) -> None:
         self.partition = partition
         self.is_active = is_active

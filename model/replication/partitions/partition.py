@@ -344,7 +344,7 @@ class Partition:
     # ------------------------------------------------------------------------------ fetch checks
 
     def check_fetch(
-        self, asked: FetchPartition, replica: int, only_leader: bool = False
+        self, asked: FetchPartition, replica: int, only_leader: bool
     ) -> FetchPartitionResponse | None:
         """Return None if a fetch may read, else its response.
 

@@ -38,9 +38,7 @@ def older_than(timestamp_ms: int) -> Due:
     return lambda segment: segment.largest_timestamp_ms < timestamp_ms
 
 
-def deletable(
-    segments: list[Segment], log_end_offset: int, bound: int, due: Due | None = None
-) -> int:
+def deletable(segments: list[Segment], log_end_offset: int, bound: int, due: Due | None) -> int:
     """Return how many of the oldest segments are due and end at or below the offset ``bound``.
 
     Without ``due`` the offset alone decides, and the active segment is not counted

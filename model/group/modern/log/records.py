@@ -76,7 +76,7 @@ class ConsumerGroupMemberMetadataValue:
     regex: str
     rebalance_timeout_ms: int
     server_assignor: str | None
-    classic: ClassicMemberMetadata | None = None
+    classic: ClassicMemberMetadata | None
 
 
 @value

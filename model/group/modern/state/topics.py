@@ -14,7 +14,7 @@ class TopicMetadata:
 
     topic_id: str
     partitions: int
-    racks: tuple[tuple[str, ...], ...] = ()  # of the replicas, rising, by partition; (): unknown
+    racks: tuple[tuple[str, ...], ...]  # of the replicas, rising, by partition; (): unknown
 
 
 class Partition(Protocol):
@@ -87,21 +87,3 @@ def _racks(image: TopicsImage, topic: Topic) -> tuple[tuple[str, ...], ...]:
         known = [brokers[each].rack for each in partition.replicas if each in brokers]
         racks.append(tuple(sorted([rack for rack in known if rack is not None])))
     return tuple(racks) if any(racks) else ()
-
-
-class _NoTopics:
-    """The metadata of a broker that knows nothing, for tests of other parts."""
-
-    offset = -1
-    group_version = 0
-    share_version = 0
-    group_configs: Mapping[str, Mapping[str, str]] = {}
-    brokers: Mapping[int, Broker] = {}
-    topics: Mapping[str, Topic] = {}
-    topic_names: Mapping[str, str] = {}
-
-    def topic_by_name(self, name: str) -> Topic | None:
-        return None
-
-
-NO_TOPICS = _NoTopics()
