@@ -104,12 +104,39 @@ def test_producer_ids_come_from_blocks_and_the_next_is_prefetched() -> None:
     assert ids.generate(0) is None
     assert ids.generate(0) is None  # one request is in flight
     _, done = link.take(AllocateProducerIdsRequest)
-    done(AllocateProducerIdsResponse(Errors.NONE, 1000, 102), 1)
-    assert [ids.generate(2) for _ in range(2)] == [1000, 1001]
-    _, done = link.take(AllocateProducerIdsRequest)  # 100 are left
-    done(Failed("timeout"), 3)
-    assert ids.generate(4) == 1002
-    assert len(link.sent) == 1  # asked again
+    done(AllocateProducerIdsResponse(Errors.NONE, 1000, 10), 1)
+    assert [ids.generate(2) for _ in range(9)] == list(range(1000, 1009))
+    assert link.sent == []
+    assert ids.generate(2) == 1009  # the first one above 90 % asks for the next block
+    _, done = link.take(AllocateProducerIdsRequest)
+    done(AllocateProducerIdsResponse(Errors.NONE, 3000, 10), 3)
+    assert ids.generate(4) == 3000
+    assert link.sent == []
+
+
+def test_the_next_block_is_asked_for_again_at_its_first_use_and_after_an_error_later() -> None:
+    """RPCProducerIdManager.maybeRequestNextBlock: an error is followed by a backoff of 50 ms."""
+    link = Link()
+    ids = ProducerIds(incarnation(), link)
+    answers = [
+        (Failed("timeout"), 1, 1),
+        (AllocateProducerIdsResponse(Errors.STALE_BROKER_EPOCH, -1, 0), 2, 50_002),
+        (AllocateProducerIdsResponse(Errors.NONE, 0, 1000), 50_003, 50_003),
+    ]
+    for answer, answered_us, next_us in answers:
+        assert ids.generate(answered_us) is None
+        _, done = link.take(AllocateProducerIdsRequest)
+        done(answer, answered_us)
+        if next_us > answered_us:
+            assert ids.generate(next_us - 1) is None
+            assert link.sent == []
+    assert ids.generate(50_004) == 0
+
+
+def test_no_topic_is_created_whose_name_is_not_legal() -> None:
+    link = Link()
+    AutoTopicCreation(CONFIG, link, {}).create("not legal", 0)
+    assert link.sent == []
 
 
 def test_a_topic_is_created_by_one_request_at_a_time() -> None:

@@ -1,8 +1,7 @@
 """What a broker asks the controller for on behalf of clients.
 
-Models AutoTopicCreationManager and RPCProducerIdManager (blocks of producer ids; the next block is
-prefetched at 90 %). Requests that are passed on unchanged (ForwardingManager) are in
-:mod:`kafkasim.model.broker.common.apis`.
+Models AutoTopicCreationManager and RPCProducerIdManager. Requests that are passed on unchanged
+(ForwardingManager) are in :mod:`kafkasim.model.broker.common.apis`.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from kafkasim.model.channel import Failed
+from kafkasim.model.controller.common.topics import name_problem
 from kafkasim.model.errors import Errors
 from kafkasim.model.messages import (
     AllocateProducerIdsRequest,
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from kafkasim.model.config import BrokerConfig
 
 
-PREFETCH_BELOW = 100  # ids left when the next block is asked for: 90 % of 1000 are used
+PREFETCH_THRESHOLD = 0.9  # of a block: the id whose use asks for the next one
+RETRY_BACKOFF_US = 50_000  # after an answer with an error
 
 
 class AutoTopicCreation:
@@ -47,8 +48,11 @@ class AutoTopicCreation:
         self.in_flight: dict[str, None] = {}
 
     def create(self, topic: str, now: int) -> None:
-        """Ask the controller to create ``topic``, unless a request for it is in flight."""
-        if topic in self.in_flight:
+        """Ask the controller to create ``topic``, unless a request for it is in flight.
+
+        No request is sent for a name that no topic may have (filterCreatableTopics).
+        """
+        if topic in self.in_flight or name_problem(topic) is not None:
             return
         self.in_flight[topic] = None
         request = CreateTopicsRequest((self._wanted(topic),), self.config.request_timeout_ms)
@@ -74,8 +78,10 @@ class ProducerIds:
         self.link = link
         self.next_id = 0
         self.end = 0  # of the current block, exclusive
+        self._prefetch_at = -1  # the id of the current block whose use asks for the next block
         self.prefetched: tuple[int, int] | None = None  # the next block: (first id, length)
         self.in_flight = False
+        self._retry_us = 0  # no request before; 0: the last one had no error
 
     def generate(self, now: int) -> int | None:
         """Return a fresh producer id, None while the controller's next block is awaited."""
@@ -83,23 +89,29 @@ class ProducerIds:
             start, length = self.prefetched
             self.prefetched = None
             self.next_id, self.end = start, start + length
+            self._prefetch_at = start + int(length * PREFETCH_THRESHOLD)
         if self.next_id == self.end:
             self._allocate(now)
             return None
         producer_id = self.next_id
         self.next_id += 1
-        if self.end - self.next_id <= PREFETCH_BELOW and self.prefetched is None:
+        if producer_id == self._prefetch_at:
             self._allocate(now)
         return producer_id
 
     def _allocate(self, now: int) -> None:
-        if self.in_flight:
+        if self.in_flight or now < self._retry_us:
             return
         self.in_flight = True
+        self._retry_us = 0
         request = AllocateProducerIdsRequest(self.incarnation.broker_id, self.incarnation.epoch)
         self.link.send(request, now, self._on_block)
 
     def _on_block(self, answer: AllocateProducerIdsResponse | Failed, now: int) -> None:
         self.in_flight = False
-        if not isinstance(answer, Failed) and answer.error is Errors.NONE:
+        if isinstance(answer, Failed):
+            return
+        if answer.error is Errors.NONE:
             self.prefetched = (answer.producer_id_start, answer.producer_id_len)
+        else:
+            self._retry_us = now + RETRY_BACKOFF_US
