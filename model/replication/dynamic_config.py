@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from kafkasim.model.config import ConfigError, check_segment_bytes
-from kafkasim.model.replication.quota import ReplicationQuotas
+from kafkasim.model.replication.quotas.replication_quota import ReplicationQuotas
 
 if TYPE_CHECKING:
     from kafkasim.model.config import BrokerConfig, TopicConfig

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from kafkasim.model.broker.common.quotas.client_quotas import ClientQuotaManager
-from kafkasim.model.broker.common.quotas.rate import Rate
+from kafkasim.model.broker.common.client_quotas import ClientQuotaManager
 from kafkasim.model.controller.common.image import MetadataImage
 from kafkasim.model.controller.common.records import ClientQuotaRecord
 from kafkasim.model.controller.kraft.managers.configs import alter_client_quotas
@@ -16,6 +15,7 @@ from kafkasim.model.errors import Errors
 from kafkasim.model.facts import Throttled
 from kafkasim.model.messages import AlterClientQuotasRequest, ClientQuotaAlteration
 from kafkasim.model.messages.clients.admin import CLIENT_ID, USER, QuotaEntity
+from kafkasim.model.replication.quotas.rate import Rate
 from kafkasim.scenarios.language.spec import parse
 from kafkasim.scenarios.running.runner import run
 

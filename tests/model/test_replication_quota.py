@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafkasim.model.replication.quota import ReplicationQuota, is_throttled
+from kafkasim.model.config import BrokerConfig
+from kafkasim.model.replication.quotas.replication_quota import (
+    ReplicationQuota,
+    ReplicationQuotas,
+    is_throttled,
+)
 from tests.model.replica_harness import TP, Trio, registration
 
 
@@ -36,6 +41,30 @@ def test_the_rate_is_measured_over_eleven_seconds() -> None:
     quota = ReplicationQuota(100, 1)
     quota.record(300, 0)
     assert [quota.exceeded(at * 1_000_000) for at in (0, 2, 3, 11)] == [True, True, False, False]
+
+
+def test_a_window_counts_until_its_last_bytes_are_eleven_seconds_old() -> None:
+    """SampledStat.purgeObsoleteSamples, since 3.8."""
+    quota = ReplicationQuota(99, 1)
+    quota.record(1000, 0)
+    quota.record(100, 900_000)  # the same window
+    assert [quota.exceeded(at) for at in (11_000_000, 11_900_000)] == [True, False]
+
+
+def test_a_new_rate_is_held_against_what_was_moved_before_it() -> None:
+    """ReplicationQuotaManager.updateQuota replaces the bound of the metric, not its samples."""
+
+    def limited(rate: int) -> BrokerConfig:
+        return BrokerConfig(leader_replication_throttled_rate=rate)
+
+    quotas = ReplicationQuotas(limited(1000), 1)
+    assert quotas.follower is None
+    quota = quotas.leader
+    assert quota is not None
+    quota.record(500, 0)
+    assert not quota.exceeded(0)
+    quotas.update(limited(100))
+    assert (quotas.leader, quota.exceeded(0)) == (quota, True)
 
 
 def test_a_leader_sends_nothing_above_the_rate_to_who_is_not_in_sync() -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kafkasim.model.broker.common.apis import KafkaApis
+from kafkasim.model.broker.common.client_quotas import ClientQuotaManager
 from kafkasim.model.broker.common.coordinators.log import ReplicatedCoordinatorLog
 from kafkasim.model.broker.common.coordinators.registry import (
     GROUP,
@@ -25,7 +26,6 @@ from kafkasim.model.broker.common.coordinators.registry import (
 )
 from kafkasim.model.broker.common.forwarding import ProducerIds
 from kafkasim.model.broker.common.log_dir_failures import SCHEDULER, LogDirFailureHandler
-from kafkasim.model.broker.common.quotas.client_quotas import ClientQuotaManager
 from kafkasim.model.broker.common.share.apis import ShareApis
 from kafkasim.model.broker.common.share.persister import DefaultStatePersister
 from kafkasim.model.broker.common.share.settings import ShareSettings

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from kafkasim.model.replication.dynamic_config import DynamicBrokerConfig
     from kafkasim.model.replication.partitions.partition import Partition
     from kafkasim.model.replication.ports import BrokerProcess
-    from kafkasim.model.replication.quota import ReplicationQuota
+    from kafkasim.model.replication.quotas.replication_quota import ReplicationQuota
     from kafkasim.model.replication.rules import ReplicationRules
 
 NONE = Errors.NONE

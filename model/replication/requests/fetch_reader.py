@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kafkasim.model.controller.common.image import BrokerImage
     from kafkasim.model.replication.partitions.hosted import HostedPartitions
     from kafkasim.model.replication.ports import BrokerProcess
-    from kafkasim.model.replication.quota import ReplicationQuotas
+    from kafkasim.model.replication.quotas.replication_quota import ReplicationQuotas
     from kafkasim.model.replication.rules import ReplicationRules
 
 NONE = Errors.NONE

@@ -3,26 +3,27 @@
 Models ReplicationQuotaManager. The topic settings leader.replication.throttled.replicas and
 follower.replication.throttled.replicas choose the replicas: ``*`` or ``partition:broker,…``. The
 broker settings leader.replication.throttled.rate and follower.replication.throttled.rate limit
-them, in bytes a second, measured over eleven windows of one second.
+them, in bytes a second, measured over eleven windows of one second. A new rate keeps what was
+measured (updateQuota).
 
 A replica in sync is never throttled. A rate below that of produced bytes may keep a replica from
 ever joining the ISR, but it pushes no member out.
+
+Left out: what throttled replicas move while there is no rate; Kafka measures that, too.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING
 
 from kafkasim.model.config import MAX_LONG
+from kafkasim.model.replication.quotas.rate import SimpleRate
 
 if TYPE_CHECKING:
     from kafkasim.model.config import BrokerConfig
     from kafkasim.model.replication.fetching.fetch_state import FetchState
     from kafkasim.model.replication.partitions.partition import Partition
 
-WINDOWS = 11  # replication.quota.window.num
-WINDOW_US = 1_000_000  # replication.quota.window.size.seconds
 EVERY = "*"
 
 
@@ -35,29 +36,20 @@ def is_throttled(replicas: str, partition: int, broker_id: int) -> bool:
 class ReplicationQuota:
     """The bytes that throttled replicas moved in the last windows, against a rate."""
 
-    __slots__ = ("_samples", "broker_id", "rate")
+    __slots__ = ("_moved", "broker_id", "rate")
 
     def __init__(self, rate: int, broker_id: int) -> None:
-        self.rate = rate  # bytes a second
+        self.rate = rate  # bytes a second; MAX_LONG is no limit
         self.broker_id = broker_id
-        self._samples: deque[list[int]] = deque()  # [start of the window, bytes]
+        self._moved = SimpleRate()
 
     def record(self, size: int, now: int) -> None:
         """Count ``size`` bytes that were moved."""
-        samples = self._samples
-        if not samples or now - samples[-1][0] >= WINDOW_US:
-            samples.append([now, 0])
-        samples[-1][1] += size
+        self._moved.record(size, now // 1000)
 
     def exceeded(self, now: int) -> bool:
-        """Return whether the replicas moved more than the rate allows."""
-        samples = self._samples
-        while samples and now - samples[0][0] >= WINDOWS * WINDOW_US:
-            samples.popleft()
-        if not samples:
-            return False
-        elapsed = max(now - samples[0][0], WINDOW_US)
-        return sum([size for _, size in samples]) * 1_000_000 > self.rate * elapsed
+        """Return whether the replicas moved more than the rate allows (isQuotaExceeded)."""
+        return self._moved.measure(now // 1000) > self.rate
 
     def sends(self, partition: Partition, replica: int, now: int) -> bool:
         """Return whether the leader may send records to a follower (shouldLeaderThrottle)."""
@@ -90,20 +82,25 @@ class ReplicationQuota:
 
 
 class ReplicationQuotas:
-    """The throttles of one broker, as leader and as follower; None: no limit."""
+    """The throttles of one broker, as leader and as follower."""
 
-    __slots__ = ("_broker_id", "follower", "leader")
+    __slots__ = ("_follower", "_leader")
 
     def __init__(self, config: BrokerConfig, broker_id: int) -> None:
-        self._broker_id = broker_id
-        self.leader: ReplicationQuota | None = None
-        self.follower: ReplicationQuota | None = None
-        self.update(config)
+        self._leader = ReplicationQuota(config.leader_replication_throttled_rate, broker_id)
+        self._follower = ReplicationQuota(config.follower_replication_throttled_rate, broker_id)
+
+    @property
+    def leader(self) -> ReplicationQuota | None:
+        """The throttle of what this broker sends to followers; None: no limit."""
+        return None if self._leader.rate == MAX_LONG else self._leader
+
+    @property
+    def follower(self) -> ReplicationQuota | None:
+        """The throttle of what this broker fetches; None: no limit."""
+        return None if self._follower.rate == MAX_LONG else self._follower
 
     def update(self, config: BrokerConfig) -> None:
-        """Take the rates of ``config`` and start to measure from zero."""
-        self.leader = self._quota(config.leader_replication_throttled_rate)
-        self.follower = self._quota(config.follower_replication_throttled_rate)
-
-    def _quota(self, rate: int) -> ReplicationQuota | None:
-        return None if rate == MAX_LONG else ReplicationQuota(rate, self._broker_id)
+        """Take the rates of ``config``."""
+        self._leader.rate = config.leader_replication_throttled_rate
+        self._follower.rate = config.follower_replication_throttled_rate

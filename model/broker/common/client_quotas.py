@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from kafkasim.model.broker.common.quotas.rate import SAMPLES, Rate
 from kafkasim.model.facts import Throttled
 from kafkasim.model.messages.clients.admin import CLIENT_ID, USER, QuotaEntity
+from kafkasim.model.replication.quotas.rate import SAMPLES, Rate
 
 Quotas = Mapping[QuotaEntity, Mapping[str, float]]
 

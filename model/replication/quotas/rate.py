@@ -1,16 +1,16 @@
-"""A rate over sampled windows: Kafka's Rate over a WindowedSum (SampledStat).
+"""Rates over sampled windows: Kafka's Rate and SimpleRate, each over a WindowedSum (SampledStat).
 
 Times are in milliseconds. A window is a sample; one more is kept than is measured, because a sample
-that began before the measured time and overlaps it still counts.
+that began before the measured time and overlaps it still counts (3.8; before, it was dropped).
 """
 
 from __future__ import annotations
 
 SAMPLES = 11
-"""quota.window.num"""
+"""quota.window.num, replication.quota.window.num"""
 
 WINDOW_MS = 1000
-"""quota.window.size.seconds"""
+"""quota.window.size.seconds, replication.quota.window.size.seconds"""
 
 
 class _Sample:
@@ -26,12 +26,11 @@ class _Sample:
 
 
 class Rate:
-    """What was recorded a second."""
+    """What was recorded a second, of all windows but the last one as if they were complete."""
 
-    __slots__ = ("_current", "_samples", "_windows")
+    __slots__ = ("_current", "_samples")
 
-    def __init__(self, samples: int = SAMPLES) -> None:
-        self._windows = samples
+    def __init__(self) -> None:
         self._samples: list[_Sample] = []
         self._current = 0
 
@@ -50,16 +49,16 @@ class Rate:
         return total / (self.window_ms(now_ms) / 1000)
 
     def window_ms(self, now_ms: int) -> int:
-        """Return the time that the rate is measured over.
+        """Return the time that the rate is measured over: a first burst counts over ten seconds."""
+        elapsed = self._elapsed_ms(now_ms)
+        lacking = SAMPLES - 1 - elapsed // WINDOW_MS
+        return max(elapsed + max(lacking, 0) * WINDOW_MS, 1)
 
-        At least all windows but the last one are taken as complete, so that a first burst is
-        measured against ten seconds.
-        """
+    def _elapsed_ms(self, now_ms: int) -> int:
+        """Return how long ago the oldest sample began."""
         self._purge(now_ms)
         self._sample(now_ms)
-        elapsed = now_ms - min([sample.start_ms for sample in self._samples])
-        lacking = self._windows - 1 - elapsed // WINDOW_MS
-        return max(elapsed + max(lacking, 0) * WINDOW_MS, 1)
+        return now_ms - min([sample.start_ms for sample in self._samples])
 
     def _sample(self, now_ms: int) -> _Sample:
         if not self._samples:
@@ -67,7 +66,7 @@ class Rate:
         return self._samples[self._current]
 
     def _advance(self, now_ms: int) -> _Sample:
-        self._current = (self._current + 1) % (self._windows + 1)
+        self._current = (self._current + 1) % (SAMPLES + 1)
         if self._current == len(self._samples):
             self._samples.append(_Sample(now_ms))
         else:
@@ -76,5 +75,15 @@ class Rate:
 
     def _purge(self, now_ms: int) -> None:
         for sample in self._samples:
-            if now_ms - sample.last_ms >= self._windows * WINDOW_MS:
+            if now_ms - sample.last_ms >= SAMPLES * WINDOW_MS:
                 sample.reset(now_ms)
+
+
+class SimpleRate(Rate):
+    """What was recorded a second, over the time since the oldest sample, at least one window."""
+
+    __slots__ = ()
+
+    def window_ms(self, now_ms: int) -> int:
+        """Return the time that the rate is measured over."""
+        return max(self._elapsed_ms(now_ms), WINDOW_MS)

@@ -1,1 +1,0 @@
-"""Quotas of clients (KIP-13, KIP-219)."""
