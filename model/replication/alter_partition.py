@@ -1,8 +1,8 @@
 """AlterPartitionManager: sends proposed ISR changes to the controller (KIP-497).
 
 A broker has one request in flight, a partition at most one proposal queued. All queued proposals go
-into the next request. The link to the controller retries without limit; after a top-level error the
-manager pauses for 50 ms. It runs on lane ``alter-partition``.
+into the next request. The link to the controller retries without limit; after a top-level error
+they are sent again after 50 ms, or with the next proposal. It runs on lane ``alter-partition``.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class AlterPartitionManager:
         return True
 
     def _propagate(self, now: int) -> None:
-        if self.in_flight or not self.unsent or self.process.timers.armed(LANE):
+        if self.in_flight or not self.unsent:
             return
         self.in_flight = True
         process = self.process
@@ -74,7 +74,8 @@ class AlterPartitionManager:
     def _on_response(self, response: AlterPartitionResponse, now: int) -> None:
         self.in_flight = False
         if response.error is not Errors.NONE:
-            self.process.timers.arm(LANE, now + RETRY_US, LANE, self._propagate)
+            if not self.process.timers.armed(LANE):
+                self.process.timers.arm(LANE, now + RETRY_US, LANE, self._propagate)
             return
         for result in response.partitions:
             queued = self.unsent.pop((result.topic_id, result.partition), None)

@@ -307,29 +307,54 @@ def test_a_broker_stops_if_no_heartbeat_could_tell_of_a_failed_directory() -> No
     assert (told.stopped, untold.stopped) == ([], [deadline])
 
 
+class Assigning:
+    """The assignments of broker 1, which replicates partition 0 of topic T and not partition 1."""
+
+    def __init__(self) -> None:
+        alive, broker = process(), incarnation()
+        broker.epoch = 9
+        image = MetadataLoader(alive.out, broker, CONFIG, 0).image
+        mine = PartitionRegistration((1, 2), (1, 2), (), (), 1, 0, 0, 0, (), ())
+        others = PartitionRegistration((2, 3), (2, 3), (), (), 2, 0, 0, 0, (), ())
+        topic = image.topics["T"] = TopicImage("orders", "T")
+        topic.partitions.update({0: mine, 1: others})
+        self.link, self.timers = Link(), alive.timers
+        self.manager = AssignmentsManager(alive.timers, broker, image, self.link)
+
+    def take(self, now: int) -> tuple[Any, Any]:
+        """Let the time be ``now``; return the request that was sent and its callback."""
+        self.fire(now)
+        return self.link.take(AssignReplicasToDirsRequest)
+
+    def fire(self, now: int) -> None:
+        while (due := self.timers.pop_due(now)) is not None:
+            self.timers.fire(due[0], due[1], now)
+
+
+def accepted(directory: str) -> AssignReplicasToDirsResponse:
+    return AssignReplicasToDirsResponse(Errors.NONE, ((directory, "T", 0, Errors.NONE),))
+
+
 def test_an_assignment_is_sent_until_it_is_accepted_and_dropped_with_the_replica() -> None:
-    alive, link, broker = process(), Link(), incarnation()
-    broker.epoch = 9
-    image = MetadataLoader(alive.out, broker, CONFIG, 0).image
-    mine = PartitionRegistration((1, 2), (1, 2), (), (), 1, 0, 0, 0, (), ())
-    others = PartitionRegistration((2, 3), (2, 3), (), (), 2, 0, 0, 0, (), ())
-    topic = image.topics["T"] = TopicImage("orders", "T")
-    topic.partitions.update({0: mine, 1: others})
-    assignments = AssignmentsManager(alive.timers, broker, image, link)
-    assignments.assign("T", 0, "dir-1", 0)
-    assignments.assign("T", 1, "dir-1", 0)
-
-    def fire(now: int) -> None:
-        while (due := alive.timers.pop_due(now)) is not None:
-            alive.timers.fire(due[0], due[1], now)
-
-    fire(100_000)
-    request, done = link.take(AssignReplicasToDirsRequest)
+    assigning = Assigning()
+    assigning.manager.assign("T", 0, "dir-1", 0)
+    assigning.manager.assign("T", 1, "dir-1", 0)
+    request, done = assigning.take(100_000)
     assert request == AssignReplicasToDirsRequest(1, 9, (("dir-1", "T", 0),))
     done(Failed("timeout"), 200_000)
-    fire(400_000)
-    request, done = link.take(AssignReplicasToDirsRequest)
-    answered = (("dir-1", "T", 0, Errors.NONE),)
-    done(AssignReplicasToDirsResponse(Errors.NONE, answered), 500_000)
-    fire(20_000_000)
-    assert (link.sent, assignments.ready) == ([], {})
+    _, done = assigning.take(400_000)
+    done(accepted("dir-1"), 500_000)
+    assigning.fire(20_000_000)
+    assert (assigning.link.sent, assigning.manager.ready) == ([], {})
+
+
+def test_the_last_assignment_counts_whatever_is_in_flight() -> None:
+    """AssignmentsManager.onAssignment does not look at what is in flight."""
+    assigning = Assigning()
+    assigning.manager.assign("T", 0, "dir-1", 0)
+    _, done = assigning.take(100_000)
+    assigning.manager.assign("T", 0, "dir-2", 110_000)
+    assigning.manager.assign("T", 0, "dir-1", 120_000)
+    done(accepted("dir-1"), 130_000)
+    request, _ = assigning.take(300_000)
+    assert request == AssignReplicasToDirsRequest(1, 9, (("dir-1", "T", 0),))

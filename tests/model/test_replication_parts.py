@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 from kafkasim.model.effects import Post, Request
 from kafkasim.model.errors import Errors
-from kafkasim.model.messages import FetchPartition, FetchRequest
+from kafkasim.model.messages import (
+    AlterPartitionData,
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    FetchPartition,
+    FetchRequest,
+)
 from kafkasim.model.records import TopicPartition
+from kafkasim.model.replication.alter_partition import AlterPartitionManager
 from kafkasim.model.replication.partitions.isr import committed
 from kafkasim.model.replication.partitions.leader_state import LeaderState
 from kafkasim.model.replication.partitions.partition import FollowerState
 from kafkasim.model.replication.partitions.role_locks import RoleLocks
+from kafkasim.model.timers import Timers
 from tests.model.replica_harness import TP, Trio, registration
 
 OTHER = TopicPartition("u", 0)
@@ -104,3 +113,25 @@ def test_a_deletion_that_waits_ends_with_the_leadership() -> None:
     partition.delayed.high_watermark_changed(0)
     partition.delayed.leadership_ended(Errors.NOT_LEADER_OR_FOLLOWER, 0)
     assert seen == [TP, TP]
+
+
+def test_a_new_proposal_does_not_wait_for_the_pause_after_an_error() -> None:
+    """AlterPartitionManager.submit asks for no more than that no request is in flight."""
+    sent: list[tuple[tuple[int, ...], Any]] = []
+
+    def send(message: AlterPartitionRequest, _now: int, done: Any) -> None:
+        sent.append((tuple(data.partition for data in message.partitions), done))
+
+    process: Any = SimpleNamespace(timers=Timers(), broker_id=1, broker_epoch=5)
+    manager = AlterPartitionManager(process, SimpleNamespace(send=send))
+    leader: Any = None
+    for number in (0, 1):
+        data = AlterPartitionData("T", number, 0, ((1, 5),), 0)
+        assert manager.submit(data, leader, committed((1,)), number)
+        if number == 0:
+            sent[0][1](AlterPartitionResponse(Errors.STALE_BROKER_EPOCH, ()), 0)
+    assert [partitions for partitions, _ in sent] == [(0,), (0, 1)]
+    sent[1][1](AlterPartitionResponse(Errors.STALE_BROKER_EPOCH, ()), 2)
+    due = process.timers.pop_due(50_000)
+    process.timers.fire(due[0], due[1], 50_000)
+    assert [partitions for partitions, _ in sent] == [(0,), (0, 1), (0, 1)]
