@@ -21,7 +21,7 @@ NO_SEQUENCE = -1
 NO_TIMESTAMP = -1
 MAX_SEQUENCE = 2**31 - 1
 
-# The topics of coordinators (Kafka: internals.Topic).
+# The topics of coordinators, which are Kafka's internal topics (Topic.isInternal).
 GROUP_METADATA_TOPIC = "__consumer_offsets"
 TRANSACTION_STATE_TOPIC = "__transaction_state"
 SHARE_GROUP_STATE_TOPIC = "__share_group_state"

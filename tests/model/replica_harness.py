@@ -79,6 +79,7 @@ class Node(BrokerProcess):
         self.committed: list[tuple[int, int]] = []
         self.failures: list[DiskError] = []
         self.counted: list[tuple[str, bool]] = []
+        self.known: dict[TopicPartition, None] = {TP: None}  # the partitions of the metadata cache
         for broker in (1, 2, 3):
             self.image.brokers[broker] = BrokerImage(
                 broker, broker, "", f"broker-{broker}", None, False, False
@@ -108,7 +109,7 @@ class Node(BrokerProcess):
         return role
 
     def knows_partition(self, tp: TopicPartition) -> bool:
-        return tp == TP
+        return tp in self.known
 
     def knows_topic_id(self, topic_id: str) -> bool:
         return topic_id == self.topic.topic_id

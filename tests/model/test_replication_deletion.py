@@ -88,9 +88,17 @@ def test_what_is_refused() -> None:
     assert trio.answers[delete(trio, 4)] == refused(Errors.OFFSET_OUT_OF_RANGE)
     assert trio.answers[delete(trio, -2)] == refused(Errors.OFFSET_OUT_OF_RANGE)
     assert trio.answers[delete(trio, 1, node=2)] == refused(Errors.NOT_LEADER_OR_FOLLOWER)
-    other = TopicPartition("__consumer_offsets", 0)
-    found = trio.answers[delete(trio, 1, tp=other)].partitions[0].error
-    assert found is Errors.INVALID_TOPIC_EXCEPTION
+    found = []
+    for name in ("__consumer_offsets", "__transaction_state", "__of-a-user"):
+        other = TopicPartition(name, 0)
+        if name != "__transaction_state":
+            trio.nodes[1].known[other] = None
+        found.append(trio.answers[delete(trio, 1, tp=other)].partitions[0].error)
+    assert found == [
+        Errors.INVALID_TOPIC_EXCEPTION,
+        Errors.UNKNOWN_TOPIC_OR_PARTITION,
+        Errors.NOT_LEADER_OR_FOLLOWER,
+    ]
     trio.nodes[1].image.configs["t"] = {"cleanup.policy": "compact"}
     trio.nodes[1].replicas.config_changed("t")
     assert trio.answers[delete(trio, 1)] == refused(Errors.POLICY_VIOLATION)

@@ -106,6 +106,24 @@ def test_the_log_start_has_the_epoch_that_it_was_written_in() -> None:
     assert (found.offset, found.leader_epoch) == (0, 1)
 
 
+def test_a_client_appends_to_no_topic_of_a_coordinator() -> None:
+    """ReplicaManager.appendToLocalLog; KafkaApis has looked into the metadata cache before."""
+    trio = Trio()
+    trio.tell()
+    names = ("__consumer_offsets", "__transaction_state", "__of-a-user")
+    data = [
+        ProducePartition(TopicPartition(name, 0), batch_of((Record("k", 7, 50, 0),)))
+        for name in names
+    ]
+    trio.nodes[1].known.update({data[0].tp: None, data[2].tp: None})
+    call = send(trio, 1, ProduceRequest(1, 30000, tuple(data)))
+    assert [each.error for each in trio.answers[call].partitions] == [
+        Errors.INVALID_TOPIC_EXCEPTION,
+        Errors.UNKNOWN_TOPIC_OR_PARTITION,
+        Errors.NOT_LEADER_OR_FOLLOWER,
+    ]
+
+
 def test_unknown_partitions_have_no_leader_to_name() -> None:
     trio = Trio()
     trio.tell()

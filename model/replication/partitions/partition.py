@@ -31,7 +31,7 @@ from kafkasim.model.facts import (
     Truncated,
 )
 from kafkasim.model.messages import FetchPartition, FetchPartitionResponse
-from kafkasim.model.records import RecordBatch, TopicPartition
+from kafkasim.model.records import COORDINATOR_TOPICS, RecordBatch, TopicPartition
 from kafkasim.model.replication.logs.keys import keys_appended, marker_written
 from kafkasim.model.replication.logs.log_truncation import truncate_log
 from kafkasim.model.replication.partitions.delayed_operations import DelayedOperations
@@ -251,7 +251,7 @@ class Partition:
         written = result.batch
         if written is not None and not result.duplicate:
             self.delayed.mark_dirty()
-            no_data = written.control or self.tp.topic.startswith("__")
+            no_data = written.control or self.tp.topic in COORDINATOR_TOPICS
             if self.log.compacted and not no_data:
                 context.out.append(keys_appended(self.topic_id, self.tp.partition, written))
             context.out.append(

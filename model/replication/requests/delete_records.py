@@ -17,7 +17,7 @@ from kafkasim.model.messages import (
     DeleteRecordsRequest,
     DeleteRecordsResponse,
 )
-from kafkasim.model.records import TopicPartition
+from kafkasim.model.records import COORDINATOR_TOPICS, TopicPartition
 from kafkasim.model.storage.files import DiskError
 
 if TYPE_CHECKING:
@@ -129,11 +129,8 @@ class RecordDeletion:
         waiting = DelayedDeleteRecords(item, answer, now)
         for tp, offset in request.partitions:
             partition = self._hosted.online.get(tp)
-            if tp in self._hosted.unnamed and not internal:  # handleDeleteRecordsRequest
-                error, reached, partition = Errors.UNKNOWN_TOPIC_OR_PARTITION, -1, None
-            elif tp.topic.startswith("__") and not internal:
-                error, reached = Errors.INVALID_TOPIC_EXCEPTION, -1
-            else:
+            error, reached = NONE if internal else self._refusal(tp), -1
+            if error is NONE:
                 error, reached = self._delete(tp, partition, offset, now)
             low = -1
             leader = None if partition is None else partition.leadership
@@ -146,6 +143,16 @@ class RecordDeletion:
             self._purgatory.add(waiting, request.timeout_ms, now)
         else:
             answer(waiting, now)
+
+    def _refusal(self, tp: TopicPartition) -> Errors:
+        """Return why a client may not delete records of a partition, or NONE.
+
+        The metadata cache lacks it (handleDeleteRecordsRequest), or it is a coordinator's
+        (deleteRecordsOnLocalLog).
+        """
+        if tp in self._hosted.unnamed or not self._hosted.cache.knows_partition(tp):
+            return Errors.UNKNOWN_TOPIC_OR_PARTITION
+        return Errors.INVALID_TOPIC_EXCEPTION if tp.topic in COORDINATOR_TOPICS else NONE
 
     def _delete(
         self, tp: TopicPartition, partition: Partition | None, offset: int, now: int

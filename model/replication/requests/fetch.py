@@ -4,7 +4,7 @@ Models ReplicaManager.fetchMessages, DelayedFetch and the contexts of KIP-227 (F
 fetch without a session names all its partitions; a fetch in a session names only what changed.
 A follower serves consumers, too, up to its own high watermark (KIP-392).
 
-Left out: quotas of clients.
+A consumer above its quota gets an empty answer, and is told how long to wait (KIP-219).
 """
 
 from __future__ import annotations

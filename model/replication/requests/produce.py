@@ -17,7 +17,7 @@ from kafkasim.model.effects import Close, Request, Respond
 from kafkasim.model.errors import Errors
 from kafkasim.model.facts import BatchUnverified
 from kafkasim.model.messages import ProducePartitionResponse, ProduceRequest, ProduceResponse
-from kafkasim.model.records import RecordBatch, TopicPartition
+from kafkasim.model.records import COORDINATOR_TOPICS, RecordBatch, TopicPartition
 from kafkasim.model.replication.ports import NoQuota
 from kafkasim.model.replication.requests.transactions.verification import (
     NOTHING_TO_VERIFY,
@@ -180,10 +180,23 @@ class ProduceHandler:
 
         self._verification.verify_produce(request, verified, now)
 
-    def _refuse(self, status: ProduceStatus, tp: TopicPartition, unnamed: bool) -> None:
-        """Answer for a partition that is not here, or ``unnamed`` (handleProduceRequest)."""
-        if unnamed:
+    def _is_closed(self, tp: TopicPartition, verified: Verified) -> bool:
+        """Return whether clients may not append to a partition that is here."""
+        of_coordinator = tp.topic in COORDINATOR_TOPICS and tp not in verified.errors
+        return of_coordinator or tp in self._hosted.unnamed
+
+    def _refuse(self, status: ProduceStatus, tp: TopicPartition, of_client: bool) -> None:
+        """Answer for a partition that is not here, or not for clients.
+
+        The metadata cache lacks it (handleProduceRequest), or it is a coordinator's
+        (appendToLocalLog; Kafka lets the client id ``__admin_client`` append).
+        """
+        known = tp not in self._hosted.unnamed and self._hosted.cache.knows_partition(tp)
+        if of_client and not known:
             status.error = Errors.UNKNOWN_TOPIC_OR_PARTITION
+            return
+        if of_client and tp.topic in COORDINATOR_TOPICS:
+            status.error = Errors.INVALID_TOPIC_EXCEPTION
             return
         status.error = self._hosted.error_of_missing(tp)
         status.current_leader = self._hosted.current_leader(tp)
@@ -202,7 +215,7 @@ class ProduceHandler:
 
         ``item`` is what the answer is for: a Produce or a WriteTxnMarkers request.
         """
-        unnamed = self._hosted.unnamed if origin is AppendOrigin.CLIENT else ()
+        of_client = origin is AppendOrigin.CLIENT
         statuses: list[ProduceStatus] = []
         grown: list[Partition] = []
         waiting: DelayedProduce | None = None
@@ -211,8 +224,8 @@ class ProduceHandler:
             status = ProduceStatus(tp)
             statuses.append(status)
             partition = self._hosted.online.get(tp)
-            if partition is None or tp in unnamed:
-                self._refuse(status, tp, tp in unnamed)
+            if partition is None or (of_client and self._is_closed(tp, verified)):
+                self._refuse(status, tp, of_client)
                 continue
             guard = verified.guards.get(tp)
             if tp in verified.errors:
