@@ -210,7 +210,8 @@ class BrokerConfig(Config):
     log_retention_bytes: int = long(-1, -1)
     log_index_interval_bytes: int = setting(4096, 0)
     log_flush_interval_messages: int = long(MAX_LONG, 1)
-    log_flush_interval_ms: int = long(MAX_LONG, 0)
+    log_flush_interval_ms: int = long(MAX_LONG, 0)  # by default as the next one
+    log_flush_scheduler_interval_ms: int = long(MAX_LONG)  # between two looks at flush.ms
     log_flush_offset_checkpoint_interval_ms: int = setting(60000, 0)
     log_segment_delete_delay_ms: int = long(60000, 0)
     log_cleaner_min_cleanable_ratio: float = setting(0.5, 0, 1)
@@ -367,7 +368,9 @@ class BrokerConfig(Config):
             "retention.bytes": self.log_retention_bytes,
             "index.interval.bytes": self.log_index_interval_bytes,
             "flush.messages": self.log_flush_interval_messages,
-            "flush.ms": self.log_flush_interval_ms,
+            "flush.ms": self.log_flush_scheduler_interval_ms
+            if self.log_flush_interval_ms == MAX_LONG
+            else self.log_flush_interval_ms,
             "max.message.bytes": self.message_max_bytes,
             "message.timestamp.type": self.log_message_timestamp_type,
             "message.timestamp.before.max.ms": self.log_message_timestamp_before_max_ms,

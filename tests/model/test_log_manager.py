@@ -138,3 +138,32 @@ def test_periodic_tasks_begin_after_the_initial_delay(
     tasks = ("log-retention", "log-flusher", "recovery-point-checkpoint")
     begins = trio.now + 1000 * delay_ms
     assert [node.timers.deadline(task) for task in tasks] == [begins] * 3
+
+
+@pytest.mark.parametrize(
+    ("settings", "flushed"),
+    [
+        ({"interval": 1000}, [True, False]),
+        ({"interval": 1000, "scheduler_interval": 500}, [True, True]),
+        ({"scheduler_interval": 500}, [True, True]),
+        ({}, [False, False]),
+    ],
+)
+def test_flush_ms_counts_as_often_as_the_flusher_looks(
+    settings: dict[str, int], flushed: list[bool]
+) -> None:
+    """LogManager.startup: log.flush.scheduler.interval.ms is its period, and by default endless."""
+    trio = Trio(**{f"log_flush_{key}_ms": each for key, each in settings.items()})
+    node = trio.nodes[1]
+    trio.tell(1)
+    node.replicas.logs.start(trio.now)
+    found = []
+    for _ in range(2):
+        trio.produce(1, 7, acks=1)
+        trio.now += 31_000_000
+        while (due := node.timers.pop_due(trio.now)) is not None:
+            node.timers.fire(due[0], due[1], trio.now)
+        flushes = [effect.files for effect in node.out if isinstance(effect, Flush)]
+        found.append(any(path.startswith(f"{TP}/") for files in flushes for path in files))
+        trio.drain(1)
+    assert found == flushed

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
+from kafkasim.model.config import MAX_LONG
 from kafkasim.model.directories import UNASSIGNED, roots
 from kafkasim.model.effects import Barrier, Flush, Handler
 from kafkasim.model.facts import LogDirOffline, LogLoaded, LogPlaced
@@ -304,15 +305,15 @@ class LogManager:
     def _flush_due(self, now: int) -> None:
         """Flush the logs whose flush.ms is over (LogManager.flushDirtyLogs).
 
-        log.flush.scheduler.interval.ms is effectively one second.
+        By default this happens once, after log.initial.task.delay.ms: a flush.ms counts only with
+        log.flush.scheduler.interval.ms.
         """
+        period_ms = self.settings.current.log_flush_scheduler_interval_ms
+        if 0 < period_ms < MAX_LONG:
+            self._rearm("log-flusher", period_ms, self._flush_due, now)
         wall_ms = self.process.wall_ms(now)
-        finite = False
         for partition in self._hosted():
-            if partition.log.config.flush_ms < 2**62:
-                finite = True
-                partition.log.flush_if_due(wall_ms)
-        self._rearm("log-flusher", 1000 if finite else 30_000, self._flush_due, now)
+            partition.log.flush_if_due(wall_ms)
 
     def _expire_producers(self, now: int) -> None:
         period_ms = self.settings.current.producer_id_expiration_check_interval_ms
