@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from kafkasim.model.config import MAX_LONG
 from kafkasim.scenarios.language.checks.check import check
+from kafkasim.scenarios.language.checks.places import hint
 from kafkasim.scenarios.language.tables import (
     KEYS,
     NAME,
@@ -63,7 +64,7 @@ def parse(data: Mapping[str, Any], source: str) -> Scenario:
         scenario = Scenario.model_validate(data)
         check(scenario)
     except ValidationError as error:
-        raise ScenarioError(f"{source}: {_one_line(error)}") from None
+        raise ScenarioError(f"{source}: {_one_line(error, data)}") from None
     except ValueError as error:
         raise ScenarioError(f"{source}: {error}") from None
     return scenario
@@ -168,13 +169,15 @@ def _check_values(value: Any, place: str = "", depth: int = 0) -> None:
         raise ValueError(f"{place}: {value} is a {type(value).__name__}; give text or a number")
 
 
-def _one_line(error: ValidationError) -> str:
+def _one_line(error: ValidationError, data: Mapping[str, Any]) -> str:
     """Return the first mistake: the key's path, its value, and what is allowed."""
     first = error.errors()[0]
     place = ".".join(str(part) for part in first["loc"] if part not in _WORKLOADS)
     kind, context = first["type"], first.get("ctx", {})
     if kind == "extra_forbidden":
-        return f"{place}: unknown key; allowed: {', '.join(_allowed(first['loc']))}"
+        table, _, key = place.rpartition(".")
+        allowed = f"allowed: {', '.join(_allowed(first['loc']))}"
+        return f"{place}: unknown key; {hint(table, key, first['input'], data) or allowed}"
     if kind == "missing":
         return f"{place}: is missing"
     if kind == "value_error":

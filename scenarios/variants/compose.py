@@ -8,6 +8,7 @@ travel to worker processes.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -57,7 +58,15 @@ def only_mode(ids: Sequence[str]) -> str | None:
 
 
 def _hint(name: str) -> str:
-    near = [each for each in VARIANTS if name and each.startswith(name)]
+    """Return which variants a user may mean who gives a part of an id, or its JIRA or KIP."""
+    number = re.fullmatch("([A-Z])([0-9])", name.upper())
+    start = f"{number[1]}0{number[2]}" if number else name
+    near = [each for each in VARIANTS if start and each.startswith(start)]
+    near = near or [
+        f"{each} ({variant.source})"
+        for each, variant in VARIANTS.items()
+        if re.search(rf"\b{re.escape(name)}\b", variant.source, re.IGNORECASE) and name
+    ]
     near = near or difflib.get_close_matches(name, VARIANTS, n=3, cutoff=0.4)
     meant = f"did you mean {' or '.join(near[:3])}? " if near else ""
     return f"{meant}kafkasim list --variants has them all"

@@ -1,12 +1,16 @@
 """A server.properties is read into a scenario; what it cannot mean is said."""
 
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
+from kafkasim.model.config import BrokerConfig
 from kafkasim.scenarios.language import library
+from kafkasim.scenarios.language.files.kafka_defaults import UNMODELLED_DEFAULTS
 from kafkasim.scenarios.language.spec import ScenarioError
 from kafkasim.scenarios.running.runner import run
+from tests.fidelity.kafka_settings import VERSIONS, committed
 
 SCENARIO = """
 name = "with-properties"
@@ -63,6 +67,31 @@ def test_what_is_not_modelled_is_refused_unless_allowed(tmp_path: Path) -> None:
     assert notes == [f"{tmp_path}/server.properties: ignored: compression.type"]
 
 
+def test_a_scenario_allows_what_is_not_modelled_for_every_command(tmp_path: Path) -> None:
+    place = Path(write(tmp_path, "compression.type=lz4\n"))
+    allowing = "[cluster]\nallow-unmodelled = true"
+    place.write_text(place.read_text().replace("[cluster]", allowing))
+    notes: list[str] = []
+    library.scenario(str(place), notes=notes)
+    assert notes == [f"{tmp_path}/server.properties: ignored: compression.type"]
+
+
+def test_what_is_not_modelled_may_have_kafkas_default(tmp_path: Path) -> None:
+    notes: list[str] = []
+    library.scenario(write(tmp_path, "compression.type=producer\n"), notes=notes)
+    assert notes == []
+
+
+def test_the_defaults_of_what_is_not_modelled_are_those_of_every_release() -> None:
+    releases = [committed(version) for version in VERSIONS]
+    assert {
+        key: {release["broker", key].default for release in releases if ("broker", key) in release}
+        for key in UNMODELLED_DEFAULTS
+    } == {key: {default} for key, default in UNMODELLED_DEFAULTS.items()}
+    modelled = {field.name.replace("_", ".") for field in fields(BrokerConfig)}
+    assert [key for key in UNMODELLED_DEFAULTS if key in modelled] == []
+
+
 def test_a_file_is_read_as_java_reads_it(tmp_path: Path) -> None:
     place = write(
         tmp_path,
@@ -84,8 +113,8 @@ def test_a_file_is_read_as_java_reads_it(tmp_path: Path) -> None:
 def test_all_that_is_not_modelled_is_named_at_once_and_security_is_not(tmp_path: Path) -> None:
     place = write(
         tmp_path,
-        "compression.type=producer\nsuper.users=User:admin\nallow.everyone.if.no.acl.found=false\n"
-        "quota.window.num=11\n",
+        "compression.type=lz4\nsuper.users=User:admin\nallow.everyone.if.no.acl.found=false\n"
+        "quota.window.num=12\n",
     )
     with pytest.raises(
         ScenarioError, match=r"compression\.type, quota\.window\.num: are not modelled; remove them"

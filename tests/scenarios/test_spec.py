@@ -33,6 +33,21 @@ MISTAKES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
         {"faults.0.nod": "broker-1"},
         ("faults.0.nod: unknown key", "allowed: api, at, count"),
     ),
+    "property of a client beside its config": (
+        {"workload.0.acks": 1},
+        ("workload.0.acks: unknown key; acks is a", "its key is workload.0.config.acks"),
+    ),
+    "property of servers and topics, without a table": (
+        {"min": {"insync": {"replicas": 2}}},
+        (
+            "min: unknown key; min.insync.replicas is a property of Kafka; its key is ",
+            "cluster.config.min.insync.replicas or topics.0.config.min.insync.replicas",
+        ),
+    ),
+    "property of other clients": (
+        {"workload.1.linger": {"ms": 5}},
+        ("workload.1.linger: unknown key; allowed: app",),
+    ),
     "wrong key of a workload": (
         {"workload.0.rates": "5/s"},
         ("workload.0.rates: unknown key", "rate", "value-size"),

@@ -80,6 +80,10 @@ def test_an_unknown_variant_is_refused() -> None:
         compose(["B00"])
     with pytest.raises(VariantError, match="did you mean B06-isr-expand-at-hw"):
         compose(["B06"])
+    with pytest.raises(VariantError, match="did you mean B06-isr-expand-at-hw"):
+        compose(["B6"])
+    with pytest.raises(VariantError, match=r"did you mean B06-isr-expand-at-hw \(KAFKA-7128\)"):
+        compose(["KAFKA-7128"])
 
 
 @pytest.mark.parametrize("command", [["run", "B06-isr-expand-at-hw"], ["search"]])

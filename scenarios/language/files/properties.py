@@ -3,7 +3,7 @@
 Properties of the model are taken. Those outside it (listeners, security, paths, the quorum's
 addresses), and those that have no effect here, are ignored and named once. Properties of Kafka that
 are not modelled are refused, so that no user relies on a setting without effect, unless the user
-allows them.
+allows them or they have Kafka's default.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from kafkasim.model.config import BrokerConfig
+from kafkasim.scenarios.language.files.kafka_defaults import UNMODELLED_DEFAULTS
 from kafkasim.scenarios.language.spec import ScenarioError
 
 OUTSIDE = (
@@ -136,6 +137,9 @@ def merge(
     if not isinstance(given, Mapping) or "config-file" not in given:
         return dict(data)
     cluster = dict(given)
+    allowed = cluster.pop("allow-unmodelled", False)
+    if not isinstance(allowed, bool):
+        raise ScenarioError(f"{place}: cluster.allow-unmodelled: give true or false")
     name = cluster.pop("config-file")
     if not isinstance(name, str):
         raise ScenarioError(f"{place}: cluster.config-file: {name!r} is not a path")
@@ -147,7 +151,9 @@ def merge(
     for key, value in without_synonyms(parse(path), path).items():
         if key in known and not known[key]:
             taken[key] = value
-        elif key in known or key.startswith(OUTSIDE) or allow_unmodelled:
+        elif UNMODELLED_DEFAULTS.get(key) == value:
+            continue
+        elif key in known or key.startswith(OUTSIDE) or allow_unmodelled or allowed:
             ignored.append(key)
         else:
             refused.append(key)
@@ -155,7 +161,7 @@ def merge(
         are, them = ("is", "it") if len(refused) == 1 else ("are", "them")
         raise ScenarioError(
             f"{path}: {', '.join(refused)}: {are} not modelled; remove {them}, or allow {them}"
-            " with --allow-unmodelled"
+            " with --allow-unmodelled, or allow-unmodelled = true in [cluster]"
         )
     if ignored:
         notes.append(f"{path}: ignored: {', '.join(ignored)}")
