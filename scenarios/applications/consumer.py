@@ -20,7 +20,7 @@ from typing import Any
 from kafkasim.model.client import exceptions
 from kafkasim.model.records import COORDINATOR_TOPICS, TopicPartition
 from kafkasim.scenarios.applications.consuming.polling import Polling, Subscription
-from kafkasim.scenarios.applications.consuming.reading import Buffer, Deserializer, record_processed
+from kafkasim.scenarios.applications.consuming.reading import Buffer, Deserializer, assume_processed
 from kafkasim.scenarios.applications.handle import Handle
 from kafkasim.scenarios.applications.session import session
 from kafkasim.scenarios.applications.settings import consumer_config
@@ -445,6 +445,5 @@ class AIOKafkaConsumer:
 
     def _note_processed(self) -> None:
         """Take what was handed out as processed, unless the application says so itself."""
-        if not self._session.tells:
-            record_processed(self._session, self._buffer.handed)
+        assume_processed(self._session, self._buffer.handed)
         self._buffer.handed.clear()

@@ -88,7 +88,7 @@ class _Process:
         self.modules.update(_client_modules())
         self.modules.update(aiosqlite.modules())
         own = dict(vars(builtins), __import__=self.import_, open=stand_ins.refused("open()"))
-        self._builtins = own | {"input": stand_ins.refused("input()")}
+        self._builtins = own | {"input": stand_ins.refused("input()"), "print": _print}
 
     def load(self, name: str) -> ModuleType:
         """Run a module of the application's directory, and return it."""
@@ -178,6 +178,13 @@ def _client_modules() -> dict[str, ModuleType]:
     return {"aiokafka": aiokafka, "aiokafka.abc": of_abc, "aiokafka.errors": of_errors,
             "aiokafka.structs": of_structs, "aiokafka.helpers": helpers, **of_assignors,
             "kafkasim": own, "kafkasim.serializers": serializers}  # fmt: skip
+
+
+def _print(*values: Any, file: Any = None, **how: Any) -> None:
+    """Print to stderr behind the host's name; stdout has the results of the run only."""
+    if file is None:
+        print(f"{session().node}:", end=" ", file=sys.stderr)
+    print(*values, file=file or sys.stderr, **how)
 
 
 def processed(*records: ConsumerRecord) -> None:

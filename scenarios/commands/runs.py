@@ -129,15 +129,20 @@ def run_request(
     return RunRequest(name, scenario, list(settings or []), given, wanted, twin)
 
 
-def for_consumers(name: str, app: str) -> list[str]:
+def for_consumers(name: str, app: str | None, allow_unmodelled: bool = False) -> list[str]:
     """Return the settings that put an application in place of a scenario's consumers.
+
+    None is no application, so no settings.
 
     Raises:
         InputError: the scenario has no consumer group.
         ScenarioError: there is no such scenario.
     """
+    if app is None:
+        return []
     path, function = split(app)
-    workloads = enumerate(library.scenario(name)[0].workload)
+    scenario = library.scenario(name, allow_unmodelled=allow_unmodelled)[0]
+    workloads = enumerate(scenario.workload)
     places = [index for index, table in workloads if table.kind == "consumer-group"]
     if not places:
         raise InputError(f"--app: {name} has no workload of kind consumer-group to run it for")
@@ -179,8 +184,7 @@ def run(
     Prints a line for a run that went as expected and a screen for one that did not, with the
     command that replays it. Durations count from the moment the cluster is ready.
     """
-    if app is not None:
-        settings = [*(settings or []), *for_consumers(scenario, app)]
+    settings = [*(settings or []), *for_consumers(scenario, app, allow_unmodelled)]
     asked = run_request(scenario, settings, variant, twin, allow_unmodelled)
     if out is not None:
         make_directory(out)

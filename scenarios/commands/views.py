@@ -22,7 +22,7 @@ from kafkasim.scenarios.commands.common import (
     say_json,
     status,
 )
-from kafkasim.scenarios.commands.runs import Settings, Variants, run_request
+from kafkasim.scenarios.commands.runs import Apps, Settings, Variants, for_consumers, run_request
 from kafkasim.scenarios.explaining.chain import Explanation
 from kafkasim.scenarios.explaining.explain import explain as explain_run
 from kafkasim.scenarios.explaining.explain import firsts
@@ -108,13 +108,16 @@ def describe(
     return OK
 
 
+RunOrScenario = Annotated[
+    str,
+    typer.Argument(
+        metavar="RUN", help="The directory of a run or a fleet (--out), or a scenario to run."
+    ),
+]
+
+
 def explain(
-    place: Annotated[
-        str,
-        typer.Argument(
-            metavar="RUN", help="The directory of a run or a fleet (--out), or a scenario to run."
-        ),
-    ],
+    place: RunOrScenario,
     anomaly: Annotated[
         str | None,
         typer.Argument(
@@ -124,6 +127,7 @@ def explain(
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="The seed of a scenario.")] = 0,
     settings: Settings = None,
+    app: Apps = None,
     variant: Variants = None,
     twin: Annotated[bool, typer.Option("--twin", help="Explain the scenario's twin.")] = False,
     everywhere: Annotated[
@@ -144,7 +148,8 @@ def explain(
     elif run:
         raise InputError(f"--run {run}: {place} is no directory of a fleet")
     else:
-        asked = run_request(place, settings, variant, twin)
+        given = [*(settings or []), *for_consumers(place, app)]
+        asked = run_request(place, given, variant, twin)
         with TemporaryDirectory(prefix="kafkasim-") as scratch, status(f"{place}, seed {seed} …"):
             asked.run(seed, Path(scratch))
             explained, ready_us = explain_run(Path(scratch), anomaly)

@@ -117,7 +117,7 @@ class ScenarioRun:
         limit = delivery_limit(scenario)
         self.shares = Shares(self.trace, losses, holes, limit, note)
         control = self.cluster.clients.control
-        told = topic_names(scenario), control.caught, control.returned
+        told = topic_names(scenario), control.caught, control.returned, control.assumed
         self.remarks = Remarks(self.trace, readers, self.progress, *told)
         self.trace.subscribe(facts.ApplicationFailed, self._on_application_failed)
         self.missing: list[str] = []

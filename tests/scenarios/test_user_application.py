@@ -277,7 +277,7 @@ def test_modules_beside_the_file_are_part_of_the_application(write) -> None:
     ("body", "function", "said"),
     [
         ("async def other(): pass", "main", "no `async def main`; it has other"),
-        ("def main(): pass", "main", "it has none"),
+        ("def main(): pass", "main", "it has `def main`; an application is an `async def`"),
         ("async def main(:", "main", "app.py:1: not Python"),
         ("async def main(a, b=1, *, c, d=2): pass", "main", "without arguments, but needs a, c"),
     ],
@@ -414,5 +414,25 @@ def test_a_topic_that_only_an_application_writes_is_named(write) -> None:
     )
     outcome = run(app, **{"cluster.config.default.replication.factor": 1})
     assert outcome.verdict == "pass"
-    (told,) = outcome.result.remarks
+    told, _ = outcome.result.remarks
     assert told.startswith("an application writes to topic reciepts, which the scenario has not:")
+
+
+def test_an_application_that_does_not_say_what_it_has_processed_is_named(write) -> None:
+    read = body_of_main("pass")
+    (told,) = run(write(read)).result.remarks
+    assert told.startswith("the application of group group never calls kafkasim.processed():")
+    says = read.replace("import asyncio", "from kafkasim import processed")
+    assert run(write(says.replace("    pass", "    processed(order)"))).result.remarks == []
+
+
+def test_an_application_prints_to_stderr_behind_its_hosts_name(write, capsys) -> None:
+    run(write(body_of_main("print('paid', 3, sep=' x ')")))
+    assert capsys.readouterr() == ("", "consumer-1: paid x 3\n")
+
+
+def test_explain_takes_an_application(capsys) -> None:
+    assert cli.invoke(["explain", CRASH, "--app", f"{BILLING}:commit_first"]) == 0
+    first, *steps = capsys.readouterr().out.splitlines()
+    assert first.startswith("skipped-by-commit in orders-")
+    assert "=>" in "".join(steps)

@@ -26,7 +26,7 @@ from kafkasim.scenarios.commands.common import (
     say_json,
     status,
 )
-from kafkasim.scenarios.commands.runs import Settings, Variants, run_request
+from kafkasim.scenarios.commands.runs import Apps, Settings, Variants, for_consumers, run_request
 from kafkasim.scenarios.language import library
 from kafkasim.scenarios.showing.state import moment_us
 
@@ -218,6 +218,7 @@ def fleet(
     runs: Annotated[int, typer.Option(min=1, help="How many seeds of each scenario.")] = 100,
     seed_from: Annotated[int, typer.Option(min=0, help="The first seed.")] = 0,
     settings: Settings = None,
+    app: Apps = None,
     variant: Variants = None,
     twin: Annotated[
         bool, typer.Option("--twin", help="Run the twins, which must fail as the scenarios say.")
@@ -242,7 +243,9 @@ def fleet(
     compared.
     """
     seeds = range(seed_from, seed_from + runs)
-    given = (settings or [], variant or [])
+    if app is not None and len(scenarios) > 1:
+        raise InputError("--app: give one scenario; the others have other workloads")
+    given = ([*(settings or []), *for_consumers(scenarios[0], app)], variant or [])
     check_requests(scenarios, *given, twin)
     spark = spark_session(master, conf)
     summary = run_fleet(spark, scenarios, seeds, *given, out, twin, batch)

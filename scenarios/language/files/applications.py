@@ -40,8 +40,12 @@ def digest(app: str, place: str) -> str:
         raise ScenarioError(f"{place}: {str(path)!r}: not Python: {error}") from None
     known = {node.name: node for node in tree.body if isinstance(node, ast.AsyncFunctionDef)}
     if function not in known:
-        allowed = ", ".join(known) or "none"
-        raise ScenarioError(f"{place}: {path} has no `async def {function}`; it has {allowed}")
+        plain = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
+        if function in plain:
+            found = f"`def {function}`; an application is an `async def` with aiokafka's clients"
+        else:
+            found = ", ".join(known) or "no `async def` at all"
+        raise ScenarioError(f"{place}: {path} has no `async def {function}`; it has {found}")
     needed = _needed(known[function].args)
     if needed:
         raise ScenarioError(

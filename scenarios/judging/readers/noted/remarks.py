@@ -1,6 +1,6 @@
 """Remarks: what the user of a run should know of its groups, although it breaks no promise.
 
-A remark changes no verdict; it stands below it. There are four:
+A remark changes no verdict; it stands below it. There are five:
 
 - A group that was reading a topic had its position in a partition set to the end of the log, past
   records that it had not got (``reset-past-records``). That is what auto.offset.reset=latest asks
@@ -11,6 +11,8 @@ A remark changes no verdict; it stands below it. There are four:
 - A user's application reads or writes a topic that the scenario has not. A Metadata request creates
   it where auto.create.topics.enable and allow.auto.create.topics let it, so that a misspelt name
   looks like a topic to which nobody writes, or from which nobody reads.
+- A user's application does not say what it has processed. Its records count as processed as soon as
+  it asks for more or commits, so no commit of it can come too early: nothing was tested.
 - A run without progress: the last error that a client has raised in an application. One that
   catches all errors goes on, and what it waits for never comes.
 """
@@ -36,18 +38,21 @@ class Remarks:
         topics: Iterable[str],
         caught: Mapping[str, str],
         returned: Mapping[str, None],
+        assumed: Mapping[str, None],
     ) -> None:
         """Subscribe to the trace, after ``readers``.
 
         ``topics`` are the names of the scenario's, and ``caught`` is by host the last error that
         was raised in its application. ``returned`` are the hosts whose user's application has come
-        to its end.
+        to its end, and ``assumed`` the groups whose application does not say what it has
+        processed.
         """
         self._readers = readers
         self._progress = progress
         self._topics = dict.fromkeys(topics)
         self._caught = caught
         self._returned = returned
+        self._assumed = assumed
         self._at: dict[tuple[str, PartitionKey], int] = {}  # the highest position that was set
         self._jumps: dict[str, list[tuple[int, PartitionKey, int, int]]] = {}  # by group
         self._starts: dict[str, list[tuple[int, PartitionKey, int, int]]] = {}  # by group
@@ -64,6 +69,12 @@ class Remarks:
         found += [self._jump(group, ready_us) for group in self._jumps]
         found += [line for place in self._strange if (line := self._unknown(*place))]
         found += self._written()
+        found += [
+            f"the application of group {group} never calls kafkasim.processed(): its records count"
+            " as processed as soon as it asks for more or commits, so a commit that comes before"
+            " the work is not seen"
+            for group in self._assumed
+        ]
         if missing:
             found += [
                 f"the last error that the application of {_and(nodes)} got: {text}"
