@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafkasim.model.messages import StickyUserData, Subscription
+from kafkasim.model.messages import StickyUserData, Subscription, user_data_of
 from kafkasim.model.records import Record, TopicPartition, record_size
 from kafkasim.model.values import value
 
@@ -100,7 +100,8 @@ def group_size(metadata: GroupMetadataValue) -> int:
     for member in metadata.members:
         total += 24 + CLIENT_HOST_SIZE + len(member.member_id) + len(member.instance_id or "")
         total += len(member.client_id) + subscription_size(member.subscription)
-        total += _partitions_size(member.assignment) + 6 if member.assignment else 0
+        data = len(user_data_of(member.assignment))
+        total += _partitions_size(member.assignment) + data + 6 if member.assignment or data else 0
     return total
 
 

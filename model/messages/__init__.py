@@ -83,6 +83,7 @@ from kafkasim.model.messages.clients.group_admin import (
     OffsetDeleteResponse,
 )
 from kafkasim.model.messages.clients.groups import (
+    AssignedPartitions,
     FindCoordinatorRequest,
     FindCoordinatorResponse,
     HeartbeatRequest,
@@ -101,6 +102,7 @@ from kafkasim.model.messages.clients.groups import (
     Subscription,
     SyncGroupRequest,
     SyncGroupResponse,
+    user_data_of,
 )
 from kafkasim.model.messages.clients.lookup import (
     CONSUMER_REPLICA_ID,
@@ -258,6 +260,7 @@ __all__ = [
     "ApiVersionsResponse",
     "AssignReplicasToDirsRequest",
     "AssignReplicasToDirsResponse",
+    "AssignedPartitions",
     "BeginQuorumEpochRequest",
     "BeginQuorumEpochResponse",
     "BrokerHeartbeatRequest",
@@ -411,4 +414,5 @@ __all__ = [
     "api_of",
     "errors_in",
     "request_name",
+    "user_data_of",
 ]

@@ -12,7 +12,13 @@ import pytest
 from kafkasim.model import facts
 from kafkasim.model.errors import Errors
 from kafkasim.model.group.rules import GroupRules
-from kafkasim.model.messages import JoinGroupRequest, JoinGroupResponse, Subscription
+from kafkasim.model.messages import (
+    AssignedPartitions,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    Subscription,
+    user_data_of,
+)
 from kafkasim.model.records import TopicPartition
 from kafkasim.scenarios.variants.releases import Group41
 from tests.model.consumer_group_harness import GROUP, ConsumerBench, beat, joining, leaving
@@ -127,6 +133,23 @@ def test_without_upgrade_the_consumer_protocol_is_refused(policy: str) -> None:
     bench.form("a")
     assert bench.get(joining("b")).error is Errors.GROUP_ID_NOT_FOUND
     assert converted(bench) == []
+
+
+@pytest.mark.parametrize(
+    ("data", "error"), [(b"", Errors.NONE), (b"warm", Errors.GROUP_ID_NOT_FOUND)]
+)
+def test_user_data_of_an_assignor_is_not_lost_in_an_upgrade(data: bytes, error: Errors) -> None:
+    """ConsumerGroup.fromClassicGroup refuses it; convertToConsumerGroup names another error."""
+    bench = ConsumerBench()
+    bench.elect()
+    a = bench.member_id("a")
+    asked = bench.ask(join(a, client="a"))
+    bench.wait(5)
+    generation = bench.answers[asked].generation_id
+    given = bench.get(sync(a, generation, ((a, AssignedPartitions(ORDERS, data)),))).assignment
+    assert (given, user_data_of(given)) == (ORDERS, data)
+    assert bench.get(joining("b")).error is error
+    assert converted(bench) == ([] if error else ["consumer"])
 
 
 def test_a_group_that_is_too_large_is_not_upgraded() -> None:

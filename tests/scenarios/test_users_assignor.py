@@ -122,9 +122,10 @@ def test_an_assignor_decides_who_reads_what(tmp_path: Path) -> None:
         ),
         (
             'return ConsumerProtocolMemberAssignment(0, topics, b"")',
-            "return ConsumerProtocolMemberAssignment(0, topics, b'3')",
-            ("ASSIGNOR: own.assign() returned user data, which is not simulated in an"
-            " assignment"),
+            "return ConsumerProtocolMemberAssignment(0, topics, 'text')",
+            ("ASSIGNOR: own.assign() returned ConsumerProtocolMemberAssignment(version=0,"
+            " assignment=[('orders', [0, 1, 2, 3, 4])], user_data='text'), no"
+            " ConsumerProtocolMemberAssignment"),
         ),
         (
             'list(topics), b"3"',
@@ -148,6 +149,19 @@ def test_what_an_assignor_does_wrong_fails_the_call_that_polls(
     tmp_path: Path, old: str, new: str, said: str
 ) -> None:
     assert failures(run(tmp_path, old, new)) == {f"KafkaError: {said}"}
+
+
+TELLS = "assert assignment.user_data == b'owns %d' % len(assignment.partitions())"
+
+
+@pytest.mark.parametrize(("says", "failed"), [("b'owns %d' % len(numbers)", 0), ("b''", 2)])
+def test_what_the_leader_says_comes_to_each_member(tmp_path: Path, says: str, failed: int) -> None:
+    app = tmp_path / "app.py"
+    text = dedent(APP).replace("cls.told.append(assignment.partitions())", TELLS)
+    app.write_text(text.replace('(0, topics, b"")', f"(0, topics, {says})"))
+    settings = {"workload.1.app": str(app), "workload.1.count": 2, "topics.0.partitions": 6}
+    outcome = kafkasim.run(SCENARIO, seed=1, settings=settings)
+    assert outcome.facts("ApplicationFailed").num_rows == failed, failures(outcome)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from kafkasim.model.errors import Errors
@@ -78,6 +79,27 @@ class JoinGroupResponse(Message):
     members: tuple[JoinGroupMember, ...]  # in the leader's response only
 
 
+class AssignedPartitions(tuple[TopicPartition, ...]):
+    """The partitions of a member with what the leader's assignor tells the member's.
+
+    Models ConsumerProtocolAssignment. The group coordinator keeps it as it is.
+    """
+
+    user_data: bytes
+
+    def __new__(
+        cls, partitions: Iterable[TopicPartition], user_data: bytes = b""
+    ) -> AssignedPartitions:
+        made = super().__new__(cls, partitions)
+        made.user_data = user_data
+        return made
+
+
+def user_data_of(partitions: tuple[TopicPartition, ...]) -> bytes:
+    """Return the user data of a member's assignment, b"" if its assignor has none."""
+    return partitions.user_data if isinstance(partitions, AssignedPartitions) else b""
+
+
 @value
 class SyncGroupRequest(Message):
     group_id: str
@@ -86,7 +108,8 @@ class SyncGroupRequest(Message):
     group_instance_id: str | None
     protocol_type: str | None
     protocol_name: str | None
-    assignments: tuple[tuple[str, tuple[TopicPartition, ...]], ...]  # (member id, …), the leader's
+    # (member id, partitions) of each member, the leader's; maybe AssignedPartitions
+    assignments: tuple[tuple[str, tuple[TopicPartition, ...]], ...]
 
 
 @value

@@ -2,14 +2,14 @@
 
 ``partition_assignment_strategy=(MyAssignor,)`` takes classes, or instances, with aiokafka's four
 members: ``name``; ``metadata(topics)``, whose user data goes with the member's JoinGroup; ``assign
-(cluster, members)``, which the leader of a generation calls; and ``on_assignment(assignment)``,
-which every member calls. As in aiokafka they are eager, and what one raises fails the application's
-call that polls. RoundRobinPartitionAssignor and RangePartitionAssignor are Kafka's, and may be
-subclassed.
+(cluster, members)``, which the leader of a generation calls, and whose user data goes to each
+member; and ``on_assignment(assignment)``, which every member calls. As in aiokafka they are eager,
+and what one raises fails the application's call that polls. RoundRobinPartitionAssignor and
+RangePartitionAssignor are Kafka's, and may be subclassed.
 
 Refused, since the simulated protocol does not carry it: a subscription to other topics than the
-consumer's, user data in an assignment, and a member without any assignment (one that gets nothing
-gets an empty one). A cluster tells of topics and their partitions, and not of brokers or leaders.
+consumer's, and a member without any assignment (one that gets nothing gets an empty one). A cluster
+tells of topics and their partitions, and not of brokers or leaders.
 """
 
 from __future__ import annotations
@@ -26,7 +26,12 @@ from typing import Any, ClassVar, NamedTuple
 from kafkasim.model.client.exceptions import AssignorError
 from kafkasim.model.group.assignors import ASSIGNORS, Assignment, Assignor, Members, Topics
 from kafkasim.model.group.assignors.base import without_racks
-from kafkasim.model.messages import JoinGroupMember, Subscription
+from kafkasim.model.messages import (
+    AssignedPartitions,
+    JoinGroupMember,
+    Subscription,
+    user_data_of,
+)
 from kafkasim.model.records import TopicPartition
 from kafkasim.scenarios.applications.handle import Partial
 from kafkasim.scenarios.applications.types.structs import InOrder
@@ -235,12 +240,11 @@ class _UsersAssignor(Assignor):
                 for topic, numbers in given.assignment
                 for number in numbers
             ]
-            data = given.user_data
+            data = bytes(given.user_data or b"")
         except (AttributeError, TypeError, ValueError):
             self._refuse("assign", f"returned {given!r}, no ConsumerProtocolMemberAssignment")
-        if data:
-            self._refuse("assign", "returned user data, which is not simulated in an assignment")
-        return tuple(sorted(dict.fromkeys(found)))
+        partitions = tuple(sorted(dict.fromkeys(found)))
+        return AssignedPartitions(partitions, data) if data else partitions
 
     def _run(self, method: str, *arguments: Any) -> Any:
         """Run a method of the application's assignor.
@@ -275,12 +279,12 @@ def _metadata(member: JoinGroupMember) -> ConsumerProtocolMemberMetadata:
     return ConsumerProtocolMemberMetadata(0, topics, data if isinstance(data, bytes) else b"")
 
 
-def _assignment(partitions: Iterable[TopicPartition]) -> ConsumerProtocolMemberAssignment:
+def _assignment(partitions: tuple[TopicPartition, ...]) -> ConsumerProtocolMemberAssignment:
     by_topic: dict[str, list[int]] = {}
     for topic, number in sorted(partitions):
         by_topic.setdefault(topic, []).append(number)
     found = [_TopicPartitions(topic, numbers) for topic, numbers in by_topic.items()]
-    return ConsumerProtocolMemberAssignment(0, found, b"")
+    return ConsumerProtocolMemberAssignment(0, found, user_data_of(partitions))
 
 
 def modules() -> dict[str, ModuleType]:

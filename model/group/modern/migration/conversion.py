@@ -7,14 +7,14 @@ A classic member stays what it is in between (classic_members.py). Nothing is ta
 what its last assignment gave it, at the member epoch that was the group's generation.
 
 Kafka: ConsumerGroup.fromClassicGroup, ClassicGroup.fromConsumerGroup, and the methods
-validateOnlineUpgrade and validateOnlineDowngrade… of GroupMetadataManager. There an assignment with
-user data of an assignor refuses the upgrade; here assignors return none.
+validateOnlineUpgrade and validateOnlineDowngrade… of GroupMetadataManager.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from kafkasim.model.errors import Errors
 from kafkasim.model.group.classic.group import CONSUMER, ClassicGroup, ClassicMember
 from kafkasim.model.group.modern.log.records import (
     Entry,
@@ -38,6 +38,7 @@ from kafkasim.model.group.modern.state.member import ClassicMemberMetadata, Cons
 from kafkasim.model.group.modern.state.topics import TopicsImage, describe
 from kafkasim.model.group.records import GroupMetadataKey
 from kafkasim.model.group.rules import GroupRules
+from kafkasim.model.messages import user_data_of
 from kafkasim.model.records import TopicPartition
 
 UPGRADES = ("bidirectional", "upgrade")
@@ -46,7 +47,11 @@ DOWNGRADES = ("bidirectional", "downgrade")
 
 
 class ConversionError(Exception):
-    """A classic group is in a state of which Kafka cannot make a consumer group."""
+    """Kafka cannot make a consumer group of a classic group; ``error`` is what members get."""
+
+    def __init__(self, reason: str, error: Errors = Errors.UNKNOWN_SERVER_ERROR) -> None:
+        super().__init__(reason, error)
+        self.error = error
 
 
 def may_upgrade(group: ClassicGroup, policy: str, max_size: int) -> bool:
@@ -76,10 +81,14 @@ def upgraded(
 
     Raises:
         ConversionError: the group has not been in a generation yet, so no assignor was chosen; or
-            two of its members own one partition. Kafka fails with an exception of Java then.
+            two of its members own one partition. Kafka fails with an exception of Java then. Or
+            an assignment has user data, which would be lost (ConsumerGroup.fromClassicGroup).
     """
     if group.protocol is None:
         raise ConversionError(f"{group.group_id} has no protocol yet")
+    if any(user_data_of(member.assignment) for member in group.members.values()):
+        told = f"{group.group_id} has user data in an assignment"
+        raise ConversionError(told, Errors.GROUP_ID_NOT_FOUND)
     members = [_upgraded_member(group, member, image) for member in group.members.values()]
     owned = [each for member in members for each in partitions_of(member.assigned)]
     if len(dict.fromkeys(owned)) != len(owned):

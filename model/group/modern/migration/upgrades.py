@@ -54,8 +54,8 @@ class Upgrades:
         that fails (convertToConsumerGroup).
 
         Raises:
-            HeartbeatRefused: GROUP_ID_NOT_FOUND, it may not be converted; UNKNOWN_SERVER_ERROR, it
-                cannot.
+            HeartbeatRefused: GROUP_ID_NOT_FOUND, it may not be converted, or user data would be
+                lost; UNKNOWN_SERVER_ERROR, it cannot.
         """
         config, group_id = self._config, classic.group_id
         allowed = may_upgrade(
@@ -65,8 +65,8 @@ class Upgrades:
         self._classic.fail_parked(classic, Errors.REBALANCE_IN_PROGRESS)
         try:
             group, entries = upgraded(classic, self._rules, self._image)
-        except ConversionError:
-            raise HeartbeatRefused(Errors.UNKNOWN_SERVER_ERROR) from None
+        except ConversionError as error:
+            raise HeartbeatRefused(error.error) from None
         change.entries += entries
         change.converts_to = "consumer"
 
