@@ -15,7 +15,7 @@ from typing import Any
 
 import typer
 
-from kafkasim.scenarios.commands import catalogue, prepare, runs, searching, views
+from kafkasim.scenarios.commands import catalogue, prepare, runs, searching, shrinking, views
 from kafkasim.scenarios.commands.common import CRASH, INPUT_ERRORS, OK, USAGE, Crashed, one_line
 from kafkasim.scenarios.commands.spark import demo, fleets, reports, sweeps
 from kafkasim.sim.trace.store import TRACE_FILE
@@ -43,7 +43,7 @@ app.command("list")(catalogue.listing)
 app.command("run")(runs.run)
 app.command("replay")(runs.replay)
 app.command("search")(searching.search)
-app.command("shrink")(searching.shrink)
+app.command("shrink")(shrinking.shrink)
 app.command("explain")(views.explain)
 app.command("describe")(views.describe)
 app.command("metrics")(fleets.metrics)

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol
 
 import typer
 from rich.console import Console
@@ -101,13 +101,26 @@ def exit_code(results: Sequence[Result]) -> int:
     return LIVENESS if all(failure == "liveness" for failure in failures) else SAFETY
 
 
-def verdict_table(results: Sequence[Result]) -> Table:
+class Shown(Protocol):
+    """What a table of verdicts needs of a run."""
+
+    @property
+    def seed(self) -> int: ...
+
+    @property
+    def verdict(self) -> str: ...
+
+    @property
+    def anomalies(self) -> Sequence[str]: ...
+
+
+def verdict_table(name: str, results: Sequence[Shown]) -> Table:
     """Return a table of what several runs of one scenario showed, with rates."""
     from kafkasim.analysis.interval import wilson
     from kafkasim.analysis.words import counted
 
     table = Table("verdict", "anomalies", "runs", "rate (95 % interval)", "first seed",
-                  title=f"{results[0].scenario}: {counted(len(results), 'run')}")  # fmt: skip
+                  title=f"{name}: {counted(len(results), 'run')}")  # fmt: skip
     counts: dict[tuple[str, str], list[int]] = {}
     for result in results:
         counts.setdefault((result.verdict, ", ".join(result.anomalies)), []).append(result.seed)

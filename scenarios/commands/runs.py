@@ -216,7 +216,7 @@ def _run_many(asked: RunRequest, seeds: range, out: Path | None, json: bool, exp
     for result in failed[:1]:
         told = [] if result.directory is None else tell(Path(result.directory), SHORT_STORY)
         say(_screen(asked, result, told))
-    console().print(verdict_table(results))
+    console().print(verdict_table(results[0].scenario, results))
     return exit_code(results)
 
 

@@ -1,22 +1,101 @@
-"""Run drawn scenarios, seed after seed, on the unmodified model or with variants in force.
+"""Run one scenario a seed, on the unmodified model or with variants in force.
 
-Without variants every failure is a bug of ours: in the model, the simulator or a judge. With
-variants a failure is what the search looks for. It counts only if the same seed passes without
-them, so that the variants are what it found.
+The scenarios are drawn whole (:class:`Swarm`), or a user's with drawn faults (:class:`Given`). A
+failure of a drawn one without variants is a bug of ours: in the model, the simulator or a judge. A
+failure of a user's is what they ask for. With variants a failure is what the search looks for, but
+only if the same seed passes without them, so that the variants are what it found.
 """
 
 from __future__ import annotations
 
 import multiprocessing
+import shlex
 import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from kafkasim.scenarios.judging.verdict import Result
 from kafkasim.scenarios.language.spec import parse
+from kafkasim.scenarios.language.tables import Scenario
 from kafkasim.scenarios.running.runner import run
 from kafkasim.scenarios.searching.draw import draw, mode_of
+from kafkasim.scenarios.searching.given.plan import with_faults
 from kafkasim.scenarios.showing.report import screen
+
+
+class Source(Protocol):
+    """Where the scenario of a seed comes from."""
+
+    @property
+    def drawn_whole(self) -> bool:
+        """Whether a failure without variants is a bug of ours, and no answer to a user."""
+
+    def scenario(self, seed: int) -> Scenario:
+        """Return the scenario of a seed."""
+
+    def mode(self, seed: int) -> str:
+        """Return the mode of the cluster of a seed: kraft or zookeeper."""
+
+    def command(self, seed: int, variants: Sequence[str] = ()) -> str:
+        """Return the command that runs one seed again."""
+
+
+@dataclass(frozen=True)
+class Swarm:
+    """Scenarios that are drawn whole: cluster, workload and faults."""
+
+    drawn_whole: bool = True
+
+    def scenario(self, seed: int) -> Scenario:
+        """Draw everything."""
+        data = draw(seed)
+        return parse(data, data["name"])
+
+    def mode(self, seed: int) -> str:
+        """Even seeds are KRaft, odd ones ZooKeeper."""
+        return mode_of(seed)
+
+    def command(self, seed: int, variants: Sequence[str] = ()) -> str:
+        """Name the seed alone."""
+        return shlex.join(["kafkasim", "search", *_one(seed), *_named(variants)])
+
+
+SWARM = Swarm()
+
+
+@dataclass(frozen=True)
+class Given:
+    """A user's scenario, with the faults that each seed draws for it.
+
+    ``asked`` are the arguments and options of ``kafkasim search`` that name it, and ``only`` the
+    kinds of faults that it gets.
+    """
+
+    given: Scenario
+    asked: tuple[str, ...]
+    only: tuple[str, ...] = ()
+    drawn_whole: bool = False
+
+    def scenario(self, seed: int) -> Scenario:
+        """Draw the faults."""
+        return with_faults(self.given, seed, self.only)
+
+    def mode(self, seed: int) -> str:
+        """It is the scenario's, whatever the seed."""
+        return self.given.cluster.mode
+
+    def command(self, seed: int, variants: Sequence[str] = ()) -> str:
+        """Name the scenario as it was asked for, and the seed."""
+        return shlex.join(["kafkasim", "search", *self.asked, *_one(seed), *_named(variants)])
+
+
+def _one(seed: int) -> list[str]:
+    return ["--first", str(seed), "--seeds", "1"]
+
+
+def _named(variants: Sequence[str]) -> list[str]:
+    return [part for name in variants for part in ("--variant", name)]
 
 
 @dataclass(frozen=True)
@@ -28,7 +107,7 @@ class Finding:
     """
 
     seed: int
-    verdict: str  # pass | expected | fail | crash
+    verdict: str  # pass | expected | fail | crash | unmodified: a user's fails without variants too
     anomalies: tuple[str, ...] = ()
     sim_seconds: float = 0.0
     report: str = ""
@@ -43,16 +122,23 @@ class Finding:
 class Tally:
     """A whole search: how many seeds ran, how long they simulated, which failed."""
 
+    source: Source = SWARM
     seeds: int = 0
     sim_seconds: float = 0.0
     verdicts: dict[str, int] = field(default_factory=dict)
     modes: dict[str, int] = field(default_factory=dict)
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)  # those that failed
+    all: list[Finding] = field(default_factory=list)
+
+    def knows(self, finding: Finding) -> bool:
+        """Return whether an earlier seed failed in the same way."""
+        return any(each.anomalies == finding.anomalies for each in self.findings)
 
     def add(self, finding: Finding) -> None:
         """Count one seed."""
+        self.all.append(finding)
         self.seeds += 1
-        mode = mode_of(finding.seed)
+        mode = self.source.mode(finding.seed)
         self.modes[mode] = self.modes.get(mode, 0) + 1
         self.sim_seconds += finding.sim_seconds
         self.verdicts[finding.verdict] = self.verdicts.get(finding.verdict, 0) + 1
@@ -60,23 +146,17 @@ class Tally:
             self.findings.append(finding)
 
 
-def command(seed: int, variants: Sequence[str] = ()) -> str:
-    """Return the command that runs one seed of the swarm again."""
-    given = "".join(f" --variant {name}" for name in variants)
-    return f"kafkasim search --first {seed} --seeds 1{given}"
-
-
-def examine(seed: int, variants: Sequence[str] = ()) -> Finding:
-    """Run one drawn scenario, with ``variants`` in force."""
-    data = draw(seed)
+def examine(seed: int, variants: Sequence[str] = (), source: Source = SWARM) -> Finding:
+    """Run the scenario of one seed, with ``variants`` in force."""
+    scenario, replay = source.scenario(seed), source.command(seed, variants)
     try:
-        result = run(parse(data, data["name"]), seed, None, list(variants))
+        result = run(scenario, seed, None, list(variants))
     except Exception:  # a broken assertion in model or simulator, reported as such
-        report = f"crash: seed {seed}\n{traceback.format_exc()}  replay: {command(seed, variants)}"
+        report = f"crash: seed {seed}\n{traceback.format_exc()}  replay: {replay}"
         return Finding(seed, "crash", ("crash",), 0.0, report)
     if result.verdict != "fail":
         return Finding(seed, result.verdict, tuple(result.anomalies), result.sim_seconds)
-    report = screen(result, command(seed, variants))
+    report = screen(result, replay)
     return Finding(seed, "fail", ordered(result), result.sim_seconds, report)
 
 
@@ -90,12 +170,14 @@ def ordered(result: Result) -> tuple[str, ...]:
     return tuple(first)
 
 
-def search(seeds: Iterable[int], variants: Sequence[str] = (), jobs: int = 1) -> Iterator[Finding]:
-    """Run the swarm's ``seeds``, ``jobs`` processes at a time; yield each finding in their order.
+def search(
+    seeds: Iterable[int], variants: Sequence[str] = (), jobs: int = 1, source: Source = SWARM
+) -> Iterator[Finding]:
+    """Run the scenarios of ``seeds``, ``jobs`` processes at a time; yield the findings in order.
 
     Seeds run apart from each other, so the findings do not depend on ``jobs``.
     """
-    work = ((seed, tuple(variants)) for seed in seeds)
+    work = ((seed, tuple(variants), source) for seed in seeds)
     if jobs <= 1:
         yield from map(_examine, work)
         return
@@ -104,10 +186,12 @@ def search(seeds: Iterable[int], variants: Sequence[str] = (), jobs: int = 1) ->
         yield from pool.imap(_examine, work)
 
 
-def _examine(work: tuple[int, tuple[str, ...]]) -> Finding:
-    seed, variants = work
-    found = examine(seed, variants)
-    if variants and found.failed and examine(seed).failed:
-        report = f"{found.report}\n  it fails without {', '.join(variants)} too: a bug of ours"
-        return Finding(seed, "crash", ("unmodified",), found.sim_seconds, report)
-    return found
+def _examine(work: tuple[int, tuple[str, ...], Source]) -> Finding:
+    seed, variants, source = work
+    found = examine(seed, variants, source)
+    if not (variants and found.failed and examine(seed, (), source).failed):
+        return found
+    if not source.drawn_whole:
+        return Finding(seed, "unmodified", found.anomalies, found.sim_seconds)
+    report = f"{found.report}\n  it fails without {', '.join(variants)} too: a bug of ours"
+    return Finding(seed, "crash", ("unmodified",), found.sim_seconds, report)

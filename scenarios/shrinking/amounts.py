@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from kafkasim.scenarios.language.files.data import Data, as_data
 from kafkasim.scenarios.language.spec import parse
 from kafkasim.scenarios.language.units import duration_text
-from kafkasim.scenarios.shrinking.plain import Data, as_data
 
 
 def removed(before: Data, after: Data) -> list[str]:

@@ -18,10 +18,10 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from kafkasim.scenarios.explaining.explain import explain, firsts
-from kafkasim.scenarios.language.spec import load, parse
+from kafkasim.scenarios.language.spec import load
 from kafkasim.scenarios.language.tables import Scenario
 from kafkasim.scenarios.running.runner import run
-from kafkasim.scenarios.searching.draw import draw
+from kafkasim.scenarios.searching.search import SWARM, Source
 from kafkasim.scenarios.shrinking.shrink import Shrunk, shrink
 from kafkasim.scenarios.shrinking.trial import Shown, examine, shown
 
@@ -48,9 +48,12 @@ class Failure:
 class Keeper:
     """The failures of a search, and the directory in which they are kept."""
 
-    def __init__(self, directory: Path, budget: int, report: Report) -> None:
+    def __init__(
+        self, directory: Path, budget: int, report: Report, source: Source = SWARM
+    ) -> None:
         self.directory = directory
         self._report = report
+        self._source = source
         self.failures: dict[tuple[str, ...], Failure] = {}
         self._budget = budget
         index = directory / INDEX_FILE
@@ -61,7 +64,7 @@ class Keeper:
 
     def add(self, seed: int, variants: list[str]) -> Failure:
         """Keep a seed that fails with ``variants``; shrink it if its place is new."""
-        scenario = parse(draw(seed), f"seed {seed}")
+        scenario = self._source.scenario(seed)
         place, anomaly = _place(scenario, seed, variants)
         key = (*place, *variants)
         known = self.failures.get(key)

@@ -8,9 +8,7 @@ stay as they are.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
+from kafkasim.scenarios.language.files.data import Data, as_data
 from kafkasim.scenarios.language.nodes import node_names, select
 from kafkasim.scenarios.language.spec import parse
 from kafkasim.scenarios.language.tables import FaultTable, OperationTable, Scenario
@@ -20,16 +18,11 @@ from kafkasim.scenarios.running.fault_schedule import drawn_faults
 from kafkasim.sim.faults.kinds import Fault
 from kafkasim.sim.streams import Streams
 
-Data = dict[str, Any]
-
 KEYS = {
     "extra-us": "extra", "offset-us": "offset", "loss": "loss", "factor": "factor", "ppm": "ppm",
     "how": "how", "path": "path", "api": "api", "purpose": "purpose", "direction": "direction",
 }  # fmt: skip
 """A parameter of the simulator's fault to the key of the scenario language."""
-
-PROPERTIES = ("config", "zookeeper-config", "features", "fields", "at-least", "at-most")
-"""Tables of Kafka's properties and of facts' fields: their values are not the language's."""
 
 
 def plain(scenario: Scenario, seed: int, variants: list[str]) -> Data:
@@ -60,25 +53,6 @@ def plain(scenario: Scenario, seed: int, variants: list[str]) -> Data:
         named = [*scenario.cluster.variants, *variants]
         data["cluster"] = {**data.get("cluster", {}), "variants": named}
     return _with_limit(data, scenario)
-
-
-def as_data(scenario: Scenario) -> Data:
-    """Return a scenario as its file has it: the keys that were given, durations as people write."""
-    dumped = scenario.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude_none=True)
-    readable: Data = _readable(dumped)
-    return readable
-
-
-def _readable(value: Any, key: str = "") -> Any:
-    if isinstance(value, Mapping):
-        if key in PROPERTIES:
-            return dict(value)
-        return {name: _readable(inner, name) for name, inner in value.items()}
-    if isinstance(value, list):
-        return [_readable(each) for each in value]
-    if isinstance(value, str) and value.endswith("us") and value[:-2].lstrip("-").isdigit():
-        return duration_text(int(value[:-2]))
-    return value
 
 
 def _with_limit(data: Data, scenario: Scenario) -> Data:

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kafkasim.model.facts import SCHEMA_VERSION
+from kafkasim.scenarios.language.files.data import Data
 from kafkasim.scenarios.language.spec import ScenarioError, load, parse
 from kafkasim.scenarios.language.tables import Scenario
 from kafkasim.scenarios.shrinking.amounts import grows, removed
 from kafkasim.scenarios.shrinking.journal import Journal
-from kafkasim.scenarios.shrinking.plain import Data, plain
+from kafkasim.scenarios.shrinking.plain import plain
 from kafkasim.scenarios.shrinking.reducing import reductions
 from kafkasim.scenarios.shrinking.toml_file import toml_text
 from kafkasim.scenarios.shrinking.trial import OutOfBudget, Shown, Trials, digest_of, examine

@@ -19,13 +19,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafkasim.scenarios.judging.verdict import Result
+from kafkasim.scenarios.language.files.data import Data
 from kafkasim.scenarios.language.spec import ScenarioError, parse
 from kafkasim.scenarios.language.tables import Scenario
 from kafkasim.scenarios.language.time_limits import limit_us
 from kafkasim.scenarios.running.runner import run
 from kafkasim.scenarios.searching.draw_workload import permitted
 from kafkasim.scenarios.shrinking.journal import Journal
-from kafkasim.scenarios.shrinking.plain import Data
 
 STUCK = "no-progress"
 

@@ -11,13 +11,21 @@ from kafkasim.scenarios.cli import invoke
 from kafkasim.scenarios.language.spec import parse
 from kafkasim.scenarios.searching import search as searching
 from kafkasim.scenarios.searching.draw import draw
-from kafkasim.scenarios.searching.search import Finding, Tally, ordered, search
+from kafkasim.scenarios.searching.search import (
+    SWARM,
+    Finding,
+    Given,
+    Source,
+    Tally,
+    ordered,
+    search,
+)
 
 
 def _examine(failing: dict[tuple[str, ...], list[int]]):
     """Return a stand-in for a run: which seeds fail, by the variants in force."""
 
-    def examine(seed: int, variants: tuple[str, ...] = ()) -> Finding:
+    def examine(seed: int, variants: tuple[str, ...] = (), source: Source = SWARM) -> Finding:
         if seed in failing.get(tuple(variants), []):
             return Finding(seed, "fail", ("ACKED",), 1.0, f"seed {seed}")
         return Finding(seed, "pass", (), 1.0)
@@ -30,6 +38,15 @@ def test_a_seed_that_fails_with_and_without_the_variant_is_our_bug(monkeypatch) 
     found = list(search(range(1, 4), ["V"]))
     assert [f.verdict for f in found] == ["pass", "crash", "fail"]
     assert "a bug of ours" in found[1].report
+
+
+def test_a_users_scenario_that_fails_without_the_variant_too_is_no_find(monkeypatch) -> None:
+    monkeypatch.setattr(searching, "examine", _examine({("V",): [2, 3], (): [2]}))
+    mine = Given(parse(draw(2), "mine"), ("mine.toml",))
+    found = list(search(range(1, 4), ["V"], source=mine))
+    assert [(f.verdict, f.failed) for f in found] == [
+        ("pass", False), ("unmodified", False), ("fail", True)
+    ]  # fmt: skip
 
 
 def test_a_tally_counts_seeds_time_and_failures() -> None:

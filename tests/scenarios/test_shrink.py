@@ -243,9 +243,9 @@ def test_the_command_writes_the_drawn_scenario_of_a_search_seed(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "give either SCENARIO or --from-search N"),
-        (["az-loss", "--from-search", "1"], "give either SCENARIO or --from-search N"),
-        (["--from-search", "1", "--twin"], "--set and --twin go with SCENARIO"),
+        ([], "give SCENARIO, --from-search N, or both"),
+        (["--from-search", "1", "--twin"], "--twin does not go with --from-search"),
+        (["--from-search", "1", "--set", "duration=1s"], "--set goes with SCENARIO"),
     ],
 )
 def test_a_wrong_call_is_one_line(

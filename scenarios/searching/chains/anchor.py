@@ -75,13 +75,13 @@ class Anchor:
         return begins if self.when is None else {"when": self.when, **begins}
 
 
-def seen(rng: random.Random, mode: str) -> dict[str, Any]:
-    """Draw a fact to wait for, and which of its kind.
+def seen(rng: random.Random, mode: str, topic: str = TOPIC) -> dict[str, Any]:
+    """Draw a fact to wait for, and which of its kind; ``topic`` is whose partitions are seen.
 
     Early ones are drawn more often: a late one may not come within the run.
     """
     group = rng.choice((OF_THE_TOPIC, OF_THE_TOPIC, OF_SERVERS, OF_GROUPS, OF_MODE[mode]))
     fact = dict(rng.choice(group))
     if group is OF_THE_TOPIC:
-        fact["fields"] = {"topic": TOPIC, **fact.get("fields", {})}
+        fact["fields"] = {"topic": topic, **fact.get("fields", {})}
     return {**fact, "count": rng.choice((1, 1, 1, 2, 3, 5))}

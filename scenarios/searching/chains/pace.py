@@ -34,16 +34,30 @@ class Pace:
         else:
             self.lag_ms = self._between(500, 20_000)
             self.session_ms = self._between(1000, 9000)
+        self.longest_ms = 20_000 if minute else 3000  # that is waited for on purpose
+        self.end_ms = 50_000 if minute else 7000  # when the last link begins, at the latest
         self._mode = mode
 
     @classmethod
-    def of(cls, rng: random.Random, mode: str, config: dict[str, Any]) -> Pace:
-        """Return the pace of a cluster whose servers have these settings."""
+    def of(
+        cls,
+        rng: random.Random,
+        mode: str,
+        config: dict[str, Any],
+        duration_ms: float | None = None,
+    ) -> Pace:
+        """Return the pace of a cluster whose servers have these settings.
+
+        In a run whose duration is given, something is away for half of it at most, and the last
+        link begins when a third is left.
+        """
         pace = cls(rng, mode, minute=False)
         session = "zookeeper.session" if mode == "zookeeper" else "broker.session"
         pace.fetch_ms = int(config["replica.fetch.wait.max.ms"])
         pace.lag_ms = int(config["replica.lag.time.max.ms"])
         pace.session_ms = int(config[f"{session}.timeout.ms"])
+        if duration_ms is not None:
+            pace.longest_ms, pace.end_ms = int(duration_ms / 2), int(duration_ms * 2 / 3)
         return pace
 
     def _between(self, low: int, high: int) -> int:
@@ -64,16 +78,6 @@ class Pace:
         if self._mode == "zookeeper":
             config["zookeeper.session.timeout.ms"] = self.session_ms
             cluster["zookeeper-config"] = {"tickTime": max(50, self.session_ms // 10)}
-
-    @property
-    def longest_ms(self) -> int:
-        """The longest time that is waited for on purpose."""
-        return 20_000 if self.minute else 3000
-
-    @property
-    def end_ms(self) -> int:
-        """When the last link begins, at the latest."""
-        return 50_000 if self.minute else 7000
 
     def near(self) -> float:
         """Draw a gap: up to one and a half of a timer, as often of a short as of a long one."""

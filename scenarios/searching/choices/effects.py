@@ -45,13 +45,7 @@ MODERN_STATES = ("Assigning", "Reconciling")
 def effects(rng: random.Random, data: dict[str, Any], mode: str) -> None:
     """Let what was drawn have an effect."""
     if not data["expect"].keys() & {"never", "in-time"}:
-        groups = _Groups(data)
-        sights = Sights(rng, data)
-        for each in (*data["faults"], *data.get("operations", ())):
-            if "when" in each and groups.never_record(each["when"]):
-                each["when"] = _instead(each["when"], sights)
-        for each in data["faults"]:
-            _reach(each, data, groups)
+        within_reach(rng, data)
     config = data["cluster"]["config"]
     for each in data["faults"]:
         if mode == "zookeeper" and "cut-purpose" in each.get("kinds", ()):
@@ -64,6 +58,17 @@ def effects(rng: random.Random, data: dict[str, Any], mode: str) -> None:
             config.pop(key, None)
     elif config.pop(PROTOCOL, None) is not None and _may_be_old(data):
         data["cluster"]["features"] = {"metadata.version": rng.choice(METADATA_VERSIONS)}
+
+
+def within_reach(rng: random.Random, data: dict[str, Any]) -> None:
+    """Let triggers wait for facts that somebody records, and faults hit APIs that somebody uses."""
+    groups = _Groups(data)
+    sights = Sights(rng, data)
+    for each in (*data["faults"], *data.get("operations", ())):
+        if "when" in each and groups.never_record(each["when"]):
+            each["when"] = _instead(each["when"], sights)
+    for each in data["faults"]:
+        _reach(each, data, groups)
 
 
 def _expires(data: dict[str, Any]) -> bool:

@@ -19,8 +19,11 @@ class Cast:
     transaction. So a gap is a part, or a small multiple, of one of them.
     """
 
-    def __init__(self, rng: random.Random, data: dict[str, Any], mode: str) -> None:
+    def __init__(
+        self, rng: random.Random, data: dict[str, Any], mode: str, longest_ms: float = LONGEST_MS
+    ) -> None:
         self.rng = rng
+        self.longest_ms = longest_ms
         self.data = data
         self.mode = mode
         workload: list[dict[str, Any]] = data["workload"]
@@ -42,12 +45,12 @@ class Cast:
     def near(self) -> float:
         """Draw a gap: up to one and a half of a timer, as often of a short as of a long one."""
         timer = self.rng.choice((NETWORK_MS, self.rng.choice(self._timers)))
-        return min(timer * self.rng.uniform(0.1, 1.5), LONGEST_MS / 2)
+        return min(timer * self.rng.uniform(0.1, 1.5), self.longest_ms / 2)
 
     def away(self) -> float:
         """Draw how long something is away: often shorter, and often longer, than a timer."""
         timer = self.rng.choice(self._timers)
-        return max(50.0, min(timer * self.rng.uniform(0.1, 2.0), LONGEST_MS))
+        return max(50.0, min(timer * self.rng.uniform(0.1, 2.0), self.longest_ms))
 
     def hosts(self, workload: dict[str, Any]) -> list[str]:
         """Return the names of the hosts of a workload."""

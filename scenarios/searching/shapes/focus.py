@@ -54,7 +54,8 @@ class Focus:
         focus = cls(rng, data, mode)
         focus.faults = data["faults"]
         focus.operations = data.setdefault("operations", [])
-        focus.brokers = rng.sample(range(1, focus.cluster["brokers"] + 1), 3)
+        known = range(1, focus.cluster["brokers"] + 1)
+        focus.brokers = rng.sample(known, min(3, len(known)))
         focus.orders = [tuple(replicas) for replicas in data["topics"][0].get("assignment", ())]
         return focus
 

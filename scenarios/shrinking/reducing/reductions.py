@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from kafkasim.scenarios.language.files.data import PROPERTIES, Data
 from kafkasim.scenarios.language.units import duration_text, duration_us
-from kafkasim.scenarios.shrinking.plain import PROPERTIES, Data
 from kafkasim.scenarios.shrinking.reducing import whole
 from kafkasim.scenarios.shrinking.reducing.ddmin import ddmin, least
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kafkasim.scenarios.shrinking.plain import Data
+from kafkasim.scenarios.language.files.data import Data
 
 LISTS = ("workload", "faults", "operations")
 """Lists whose tables may name topics and hosts."""

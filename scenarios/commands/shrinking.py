@@ -1,0 +1,122 @@
+"""``kafkasim shrink``: make the scenario of one seed plain and small."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kafkasim.scenarios.commands.common import (
+    OK,
+    InputError,
+    make_directory,
+    progress_bar,
+    say,
+    say_json,
+)
+from kafkasim.scenarios.commands.runs import Apps, Settings, Variants, for_consumers, run_request
+from kafkasim.scenarios.commands.searching import Only, given
+from kafkasim.scenarios.language.tables import Scenario
+from kafkasim.scenarios.showing import report
+from kafkasim.scenarios.variants.compose import compose
+
+if TYPE_CHECKING:
+    from kafkasim.scenarios.shrinking.shrink import Shrunk
+
+
+Named = Annotated[
+    str | None,
+    typer.Argument(metavar="[SCENARIO]", help="A name from `kafkasim list`, or a .toml file."),
+]
+FromSearch = Annotated[
+    int | None,
+    typer.Option(
+        "--from-search", min=0, metavar="N", help="Seed N of `kafkasim search [SCENARIO]`."
+    ),
+]
+
+
+def shrink(
+    scenario: Named = None,
+    seed: Annotated[int, typer.Option(min=0, help="The seed of the run.")] = 0,
+    from_search: FromSearch = None,
+    settings: Settings = None,
+    app: Apps = None,
+    only: Only = None,
+    variant: Variants = None,
+    twin: Annotated[bool, typer.Option("--twin", help="Shrink the scenario's twin.")] = False,
+    keep: Annotated[
+        str | None,
+        typer.Option(metavar="ANOMALY", help="What to keep.", show_default="what failed first"),
+    ] = None,
+    budget: Annotated[int, typer.Option(min=0, help="How many runs at most.")] = 500,
+    out: Annotated[
+        Path | None, typer.Option(help="The directory.", show_default="shrink/SCENARIO-SEED")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object only.")] = False,
+) -> int:
+    """Make the scenario of one seed plain and small, with the same anomaly.
+
+    Writes two scenarios: drawn.toml has what the seed drew and gives the same digest; shrunk.toml
+    is what is left when tables, hosts, partitions, keys and time are taken out as long as the
+    anomaly stays. A shrink that was killed, or whose budget was spent, goes on when it is called
+    again. With a budget of 0 only drawn.toml is of interest.
+    """
+    if from_search is None:
+        if scenario is None or only:
+            raise InputError("give SCENARIO, --from-search N, or both; --only goes with the latter")
+        if app is not None:
+            settings = [*(settings or []), *for_consumers(scenario, app)]
+        asked = run_request(scenario, settings, variant, twin)
+        wanted, named = asked.scenario, asked.variants
+    else:
+        if twin:
+            raise InputError("--twin does not go with --from-search")
+        named = list(variant or [])
+        compose(named)
+        wanted, seed = given(scenario, settings, app, only).scenario(from_search), from_search
+    directory = make_directory(out or Path("shrink") / f"{wanted.name}-{seed}")
+    done = _shrunk(wanted, seed, directory, named, keep, budget)
+    if json:
+        say_json(_shrink_summary(done, seed))
+    else:
+        _tell_shrunk(done, seed)
+    return OK
+
+
+def _shrunk(
+    scenario: Scenario, seed: int, directory: Path, given: list[str], keep: str | None, budget: int
+) -> Shrunk:
+    from kafkasim.scenarios.shrinking.shrink import shrink as run_shrink
+
+    with progress_bar("shrinking", budget) as advance:
+
+        def watch(reduction: str, _runs: int, data: dict[str, Any]) -> None:
+            sizes = [f"{len(data[key])} {key}" for key in ("faults", "operations") if key in data]
+            advance(f"{reduction}: {', '.join(sizes) or 'nothing happens'}")
+
+        return run_shrink(
+            scenario, seed, directory, variants=given, keep=keep, budget=budget, watch=watch
+        )
+
+
+def _tell_shrunk(done: Shrunk, seed: int) -> None:
+    say(f"drawn:  {report.command(seed, str(done.drawn))}  (digest {done.shown.digest[:16]})")
+    if done.shrunk is None:
+        say("nothing to shrink: the run shows no anomaly")
+        return
+    say(f"shrunk: {report.command(seed, str(done.shrunk))}  (digest {done.digest[:16]})")
+    end = "" if done.finished else "; the budget is spent, call again to go on"
+    say(f"{done.keep} is kept, {done.runs} runs{end}")
+    for line in done.removed:
+        say(f"  {line}")
+
+
+def _shrink_summary(done: Shrunk, seed: int) -> dict[str, Any]:
+    return {
+        "seed": seed, "findings": list(done.shown.findings), "kept": done.keep,
+        "drawn": str(done.drawn), "drawn_digest": done.shown.digest,
+        "shrunk": None if done.shrunk is None else str(done.shrunk), "shrunk_digest": done.digest,
+        "removed": done.removed, "runs": done.runs, "finished": done.finished,
+    }  # fmt: skip
