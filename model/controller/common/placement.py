@@ -1,10 +1,15 @@
-"""Places the replicas of new partitions (org.apache.kafka.metadata.placement.StripedReplicaPlacer).
+"""Places the replicas of new partitions, after Kafka's StripedReplicaPlacer.
 
 The leaders of successive partitions go round the racks and, within a rack, round its unfenced
 brokers. The followers alternate over the other racks. A fenced broker never leads; it may follow if
-its rack has no unfenced broker left. The starting points come from the controller's own random
-stream. They are drawn again after as many partitions as there are unfenced brokers, so that stripes
-do not repeat.
+its rack has no unfenced broker left. The order of the racks and of their brokers comes from the
+controller's own random stream. It is drawn again after as many partitions as there are unfenced
+brokers, so that stripes do not repeat.
+
+Two differences. Kafka begins with the sorted order at random starting points and shuffles it only
+then. And each of its racks goes one broker further with every partition that it has a replica of
+(BrokerList.next); with as many racks as brokers in a rack, one broker of each rack leads all
+partitions until the shuffle. Here the racks go further once in each round of leaders.
 """
 
 from __future__ import annotations
@@ -89,8 +94,6 @@ class _Racks:
         if self._epoch == self._unfenced:
             self._shuffle()
         racks = self._racks
-        # One step per round of the racks. With a step per partition a single broker of each rack
-        # would lead everything if there are as many racks as brokers in a rack.
         step = self._epoch // len(racks)
         queues = [_rotated(unfenced, step) + _rotated(fenced, step) for unfenced, fenced in racks]
         first = self._offset % len(racks)
