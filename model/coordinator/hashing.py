@@ -19,3 +19,21 @@ def partition_for(key: str, partitions: int) -> int:
     """
     h = java_string_hash(key)
     return (0 if h == -(1 << 31) else abs(h)) % partitions
+
+
+class KeyPartitions:
+    """The partition that holds each key of a topic; each is computed once."""
+
+    __slots__ = ("_known", "_partitions")
+
+    def __init__(self, partitions: int) -> None:
+        """``partitions`` is how many the topic has."""
+        self._partitions = partitions
+        self._known: dict[str, int] = {}
+
+    def of(self, key: str) -> int:
+        """Return the partition of a key."""
+        partition = self._known.get(key)
+        if partition is None:
+            partition = self._known[key] = partition_for(key, self._partitions)
+        return partition

@@ -20,7 +20,7 @@ from typing import Any
 
 from kafkasim.model.config import BrokerConfig
 from kafkasim.model.coordinator.context import CoordinatorContext, Parked
-from kafkasim.model.coordinator.hashing import partition_for
+from kafkasim.model.coordinator.hashing import KeyPartitions
 from kafkasim.model.coordinator.log import CoordinatorLog
 from kafkasim.model.coordinator.runtime import CoordinatorRuntime, client_error
 from kafkasim.model.coordinator.shards import OwnedShards
@@ -147,7 +147,7 @@ class GroupCoordinator:
             config.offsets_load_buffer_size,
             rules.load_continues,
         )
-        self._partitions: dict[str, int] = {}  # group id -> partition, as computed before
+        self._partitions = KeyPartitions(config.offsets_topic_num_partitions)
         self._serve = self._handlers()
 
     def _handlers(self) -> dict[type, Serve]:
@@ -170,11 +170,7 @@ class GroupCoordinator:
 
     def partition_for(self, group_id: str) -> int:
         """Return the partition of ``__consumer_offsets`` that holds a group."""
-        partition = self._partitions.get(group_id)
-        if partition is None:
-            partition = partition_for(group_id, self.config.offsets_topic_num_partitions)
-            self._partitions[group_id] = partition
-        return partition
+        return self._partitions.of(group_id)
 
     def lane_of(self, request: Any) -> str:
         """Return the lane that serves a request of :data:`GROUP_REQUESTS`."""

@@ -17,7 +17,7 @@ from typing import Any
 
 from kafkasim.model.config import BrokerConfig
 from kafkasim.model.coordinator.context import CoordinatorContext
-from kafkasim.model.coordinator.hashing import partition_for
+from kafkasim.model.coordinator.hashing import KeyPartitions
 from kafkasim.model.coordinator.log import CoordinatorLog
 from kafkasim.model.coordinator.runtime import CoordinatorRuntime, client_error
 from kafkasim.model.coordinator.shards import OwnedShards
@@ -105,18 +105,14 @@ class ShareCoordinator:
             _load_continues,
             ShareStatesLoaded,
         )
-        self._partitions: dict[str, int] = {}  # by key, as computed before
+        self._partitions = KeyPartitions(config.share_coordinator_state_topic_num_partitions)
         self._pruned: dict[int, int] = {}  # up to where a state partition was pruned last
 
     # -------------------------------------------------------------------------- partitions
 
     def partition_for(self, key: str) -> int:
         """Return the partition of ``__share_group_state`` that holds a share partition's key."""
-        partition = self._partitions.get(key)
-        if partition is None:
-            number = self.config.share_coordinator_state_topic_num_partitions
-            partition = self._partitions[key] = partition_for(key, number)
-        return partition
+        return self._partitions.of(key)
 
     def on_elected(self, partition: int, leader_epoch: int, now: int) -> None:
         """Take a partition over and load it on the loader's lane. Callable on any lane."""
