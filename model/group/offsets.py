@@ -5,8 +5,8 @@ passed it. A fetch with requireStable returns what was appended last, and is ans
 committed. A fetch without it returns what is committed now; a coordinator that was deposed and does
 not know it yet may then answer with an old offset.
 
-Commits of transactions are in ``transactional/``. Not modelled: explicit retention in the request
-(before 2.1), OffsetDelete.
+Commits of transactions are in ``transactional/``, OffsetDelete is in ``administration.py``. Not
+modelled: explicit retention in the request (before 2.1).
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from kafkasim.model.config import BrokerConfig
-from kafkasim.model.coordinator.hashing import partition_for
+from kafkasim.model.coordinator.hashing import KeyPartitions
 from kafkasim.model.coordinator.runtime import CoordinatorRuntime, client_error
 from kafkasim.model.coordinator.shards import OwnedShards
 from kafkasim.model.errors import Errors
@@ -60,17 +60,13 @@ class TransactionStateManager:
         self.owned = owned
         self.config = config
         self.transaction_version = transaction_version
-        self._partitions: dict[str, int] = {}  # transactional id -> partition, as computed before
+        self._partitions = KeyPartitions(config.transaction_state_log_num_partitions)
 
     # ----------------------------------------------------------------------------- look-ups
 
     def partition_for(self, transactional_id: str) -> int:
         """Return the partition of ``__transaction_state`` that holds an id."""
-        partition = self._partitions.get(transactional_id)
-        if partition is None:
-            count = self.config.transaction_state_log_num_partitions
-            partition = self._partitions[transactional_id] = partition_for(transactional_id, count)
-        return partition
+        return self._partitions.of(transactional_id)
 
     def get(self, transactional_id: str) -> CoordinatorEpochAndTxnMetadata | Errors | None:
         """Return an id, None if there is none, or why this broker cannot tell."""
@@ -81,6 +77,17 @@ class TransactionStateManager:
         if metadata is None:
             return None
         return CoordinatorEpochAndTxnMetadata(shard.context.epoch, metadata)
+
+    def under_epoch(
+        self, transactional_id: str, coordinator_epoch: int
+    ) -> TransactionMetadata | Errors:
+        """Return an id if the coordinator still has this epoch, or why it does not."""
+        found = self.get(transactional_id)
+        if isinstance(found, Errors):
+            return found
+        if found is None or found.coordinator_epoch != coordinator_epoch:
+            return Errors.NOT_COORDINATOR
+        return found.metadata
 
     def put(self, metadata: TransactionMetadata) -> CoordinatorEpochAndTxnMetadata:
         """Add an id that :meth:`get` has just missed, and return it."""
@@ -134,12 +141,9 @@ class TransactionStateManager:
         On an error the id is as it was before, and nothing is pending unless the error is
         ``retried``. ``reason`` is for the trace. (appendTransactionToLog)
         """
-        found = self.get(transactional_id)
+        found = self.under_epoch(transactional_id, coordinator_epoch)
         if isinstance(found, Errors):
             done(found, now)
-            return
-        if found is None or found.coordinator_epoch != coordinator_epoch:
-            done(Errors.NOT_COORDINATOR, now)
             return
 
         def appended(error: Errors, at: int) -> None:
@@ -147,10 +151,9 @@ class TransactionStateManager:
                 error = self._complete(transactional_id, coordinator_epoch, transit, reason)
             else:
                 error = client_error(error)
-                again = self.get(transactional_id)
-                if isinstance(again, CoordinatorEpochAndTxnMetadata) and not retried(error):
-                    if again.coordinator_epoch == coordinator_epoch:
-                        again.metadata.pending = None
+                again = self.under_epoch(transactional_id, coordinator_epoch)
+                if not isinstance(again, Errors) and not retried(error):
+                    again.pending = None
             done(error, at)
 
         now_ms, version = self.runtime.wall_ms(now), self.transaction_version()
@@ -166,15 +169,13 @@ class TransactionStateManager:
         reason: str,
     ) -> Errors:
         """Put committed metadata into effect, unless this broker is another coordinator now."""
-        found = self.get(transactional_id)
-        if isinstance(found, Errors):
-            return found
-        if found is None or found.coordinator_epoch != coordinator_epoch:
-            return Errors.NOT_COORDINATOR
-        before = found.metadata.state
-        if found.metadata.pending is not transit.state and self._rules.second_completion_us():
+        metadata = self.under_epoch(transactional_id, coordinator_epoch)
+        if isinstance(metadata, Errors):
+            return metadata
+        before = metadata.state
+        if metadata.pending is not transit.state and self._rules.second_completion_us():
             return Errors.UNKNOWN_SERVER_ERROR  # IllegalStateException; the record is in the log
-        found.metadata.complete_transition_to(transit)
+        metadata.complete_transition_to(transit)
         self.runtime.out.append(
             StateChanged(
                 transactional_id,

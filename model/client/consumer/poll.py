@@ -68,12 +68,24 @@ class Poll:
         self._resume(now)
         self._start(now)
 
-    def interrupt(self, then: Callable[[int], None], now: int) -> None:
-        """End the outstanding poll() without a reply and run ``then(now)`` (wakeup).
+    def interrupt(
+        self,
+        now: int,
+        begin: Callable[[], None],
+        shut: Callable[[int, Callable[[], None]], None],
+        done: Callable[[], None],
+    ) -> None:
+        """End the outstanding poll() without a reply (wakeup), and close the consumer.
 
-        While the application handles what the last poll() returned, wait for its next call.
+        While the application handles what the last poll() returned, wait for its next call. Then
+        ``begin()`` and ``shut(now, done)`` are called.
         """
-        self._interrupt = then
+
+        def interrupted(at: int) -> None:
+            begin()
+            shut(at, done)
+
+        self._interrupt = interrupted
         if not self._handling:
             self._start(now)
 

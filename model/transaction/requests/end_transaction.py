@@ -239,11 +239,9 @@ class EndTransaction:
         self._manager.append(transactional_id, coordinator_epoch, transit, reason, appended, now)
 
     def _note_failed_fence(self, transactional_id: str, coordinator_epoch: int) -> None:
-        found = self._manager.get(transactional_id)
-        if isinstance(found, Errors) or found is None:
-            return
-        if found.coordinator_epoch == coordinator_epoch:
-            found.metadata.has_failed_epoch_fence = True
+        metadata = self._manager.under_epoch(transactional_id, coordinator_epoch)
+        if not isinstance(metadata, Errors):
+            metadata.has_failed_epoch_fence = True
 
     def _send_markers(self, request: EndTxn, coordinator_epoch: int, done: Done, now: int) -> None:
         """Answer, and send the markers: the decision is committed (sendTxnMarkersCallback)."""

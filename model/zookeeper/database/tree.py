@@ -142,13 +142,11 @@ class DataTree:
     def _delete(
         self, op: Delete, session_id: int, zxid: int, changes: list[Change], undo: list[Undo]
     ) -> ZkResult:
-        node = self.nodes.get(op.path)
         if op.path == "/":
             return ZkResult(ZkError.BADARGUMENTS, zxid=zxid)
-        if node is None:
-            return ZkResult(ZkError.NONODE, zxid=zxid)
-        if op.version not in (ANY_VERSION, node.version):
-            return ZkResult(ZkError.BADVERSION, zxid=zxid)
+        node = self._of_version(op)
+        if isinstance(node, ZkError):
+            return ZkResult(node, zxid=zxid)
         if node.children:
             return ZkResult(ZkError.NOTEMPTY, zxid=zxid)
         self._remove(op.path, zxid, changes, undo)
@@ -157,11 +155,9 @@ class DataTree:
     def _set_data(
         self, op: SetData, session_id: int, zxid: int, changes: list[Change], undo: list[Undo]
     ) -> ZkResult:
-        node = self.nodes.get(op.path)
-        if node is None:
-            return ZkResult(ZkError.NONODE, zxid=zxid)
-        if op.version not in (ANY_VERSION, node.version):
-            return ZkResult(ZkError.BADVERSION, zxid=zxid)
+        node = self._of_version(op)
+        if isinstance(node, ZkError):
+            return ZkResult(node, zxid=zxid)
         undo.append(partial(_unset, node, node.data, node.mzxid))
         node.data = op.data
         node.version += 1
@@ -172,12 +168,18 @@ class DataTree:
     def _check(
         self, op: Check, session_id: int, zxid: int, changes: list[Change], undo: list[Undo]
     ) -> ZkResult:
+        node = self._of_version(op)
+        if isinstance(node, ZkError):
+            return ZkResult(node, zxid=zxid)
+        return ZkResult(ZkError.OK, op.path, zxid=zxid)
+
+    def _of_version(self, op: Delete | SetData | Check) -> Znode | ZkError:
+        """Return the znode of an operation if it has the version that is asked for, or any will do
+        (checkAndIncVersion)."""
         node = self.nodes.get(op.path)
         if node is None:
-            return ZkResult(ZkError.NONODE, zxid=zxid)
-        if op.version not in (ANY_VERSION, node.version):
-            return ZkResult(ZkError.BADVERSION, zxid=zxid)
-        return ZkResult(ZkError.OK, op.path, zxid=zxid)
+            return ZkError.NONODE
+        return node if op.version in (ANY_VERSION, node.version) else ZkError.BADVERSION
 
     def _remove(self, path: str, zxid: int, changes: list[Change], undo: list[Undo]) -> None:
         node = self.nodes.pop(path)

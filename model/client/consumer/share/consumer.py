@@ -170,12 +170,7 @@ class KafkaShareConsumer:
 
         ``begin()`` is called when the close begins, ``done()`` when it is over.
         """
-
-        def interrupted(at: int) -> None:
-            begin()
-            self.shut(at, done)
-
-        self._poll.interrupt(interrupted, now)
+        self._poll.interrupt(now, begin, self.shut, done)
 
     def shut(self, now: int, done: Callable[[], None]) -> None:
         """Close, then call ``done()``; it takes 30 s or request.timeout.ms at most."""
