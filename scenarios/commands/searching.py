@@ -220,7 +220,7 @@ def _conclude(tally: Tally, variants: list[str], hit: Finding | None) -> None:
 
 def _tell_given(tally: Tally) -> None:
     """Print what a user's scenario showed, and how often; where it fails, how to go on."""
-    console().print(verdict_table("drawn faults", tally.all))
+    console().print(verdict_table(tally.source.name, tally.all))
     if tally.findings:
         asked = tally.source.command(tally.findings[0].seed).split(" --first ")[0]
         named = asked.replace(" search ", " shrink ", 1)

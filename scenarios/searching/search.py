@@ -28,6 +28,10 @@ class Source(Protocol):
     """Where the scenario of a seed comes from."""
 
     @property
+    def name(self) -> str:
+        """What a table of the verdicts is called."""
+
+    @property
     def drawn_whole(self) -> bool:
         """Whether a failure without variants is a bug of ours, and no answer to a user."""
 
@@ -45,6 +49,7 @@ class Source(Protocol):
 class Swarm:
     """Scenarios that are drawn whole: cluster, workload and faults."""
 
+    name: str = "swarm"
     drawn_whole: bool = True
 
     def scenario(self, seed: int) -> Scenario:
@@ -76,6 +81,11 @@ class Given:
     asked: tuple[str, ...]
     only: tuple[str, ...] = ()
     drawn_whole: bool = False
+
+    @property
+    def name(self) -> str:
+        """Its own name, and that its faults are drawn."""
+        return f"{self.given.name} with drawn faults"
 
     def scenario(self, seed: int) -> Scenario:
         """Draw the faults."""

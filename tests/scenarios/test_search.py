@@ -25,7 +25,7 @@ from kafkasim.scenarios.searching.search import (
 def _examine(failing: dict[tuple[str, ...], list[int]]):
     """Return a stand-in for a run: which seeds fail, by the variants in force."""
 
-    def examine(seed: int, variants: tuple[str, ...] = (), source: Source = SWARM) -> Finding:
+    def examine(seed: int, variants: tuple[str, ...] = (), _: Source = SWARM) -> Finding:
         if seed in failing.get(tuple(variants), []):
             return Finding(seed, "fail", ("ACKED",), 1.0, f"seed {seed}")
         return Finding(seed, "pass", (), 1.0)
