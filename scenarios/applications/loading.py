@@ -60,6 +60,7 @@ class UserApplication:
         """
         CURRENT.set(place)
         place.returned.pop(place.node, None)
+        place.handling.pop(place.node, None)
         path, function = split(self.app)
         try:
             await getattr(_Process(path.parent).load(path.stem), function)()
@@ -67,6 +68,7 @@ class UserApplication:
             if place.port.dead:
                 raise
         finally:
+            place.handling.pop(place.node, None)
             others = [] if place.port.dead else place.port.other_tasks()
             for task in others:
                 task.cancel()

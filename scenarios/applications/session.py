@@ -69,6 +69,7 @@ class Session:
     topic_ids: Mapping[str, str]
     caught: dict[str, str]  # host -> the last error that a client has raised
     returned: dict[str, None]  # hosts whose application has come to its end
+    handling: dict[str, None]  # hosts whose application has got records since it polled last
     assumed: dict[str, None]  # groups whose application does not say what it has processed
     payloads: Payloads
     rng: random.Random

@@ -253,6 +253,7 @@ class ClientHosts:
                 self.control.topic_ids,
                 self.control.caught,
                 self.control.returned,
+                self.control.handling,
                 self.control.assumed,
                 self._payloads,
                 rng,

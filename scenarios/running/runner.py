@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from kafkasim.model import facts
+from kafkasim.model.config import ConsumerConfig
 from kafkasim.model.messages import CreatableTopic
 from kafkasim.scenarios.judging.copies.idempotence import Idempotence
 from kafkasim.scenarios.judging.copies.redelivery import Redeliveries
@@ -69,6 +70,9 @@ STEP_US = 100_000
 """How often the phases look whether their condition holds."""
 
 PRODUCE_AFTER_HEAL_US = 2_000_000
+
+WORK_US = 1000 * ConsumerConfig().max_poll_interval_ms
+"""How long a user's application may handle what its last poll() returned, after all is read."""
 
 
 class ScenarioRun:
@@ -133,6 +137,7 @@ class ScenarioRun:
             if self._boot():
                 self._safety()
                 self._liveness()
+                self._until(lambda: not self.cluster.clients.control.handling, WORK_US)
             self._end()
             return self._result(time.perf_counter() - began)
         except BaseException:

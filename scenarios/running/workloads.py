@@ -49,6 +49,7 @@ class Control:
         self.events: dict[int, Any] = {}
         self.caught: dict[str, str] = {}  # node -> the last error that its application was given
         self.returned: dict[str, None] = {}  # nodes whose user's function has returned
+        self.handling: dict[str, None] = {}  # nodes whose user's function has records in hand
         self.assumed: dict[str, None] = {}  # groups whose user does not say what is processed
         self.ended: dict[str, None] = {}  # nodes whose application raised: it ended its process
 

@@ -7,6 +7,8 @@ from textwrap import dedent
 
 import pytest
 
+from kafkasim.scenarios.language import library
+from kafkasim.scenarios.running.runner import run as run_scenario
 from tests.scenarios.test_user_application import run
 
 RETURNS = """
@@ -61,3 +63,11 @@ def test_a_process_whose_main_returned_is_gone_without_leaving_its_group(tmp_pat
         row for row in outcome.facts("GroupState").to_pylist() if row["seq"] > stopped["seq"]
     ]
     assert (removed[0]["t_us"] - stopped["t_us"]) / 6e6 == pytest.approx(1, abs=0.2), removed
+
+
+def test_a_run_ends_when_applications_have_handled_what_they_committed_first() -> None:
+    app = Path(__file__).parents[1] / "example_project" / "billing.py"
+    settings = ["faults=[]", "expect={}", f'workload.1.app="{app}:commit_first"']
+    given = library.scenario("consumer-crash-rebalance", settings)[0]
+    for seed in range(2):
+        assert run_scenario(given, seed).anomalies == []

@@ -65,6 +65,7 @@ class Polling:
         self.owned: dict[TopicPartition, None] = {}
         self.stopped = False
         self.assigned = False  # whether the group has assigned anything, or nothing, to it
+        self._place = place
         self._port = place.port
         self._client = client
         self._buffer = buffer
@@ -119,6 +120,7 @@ class Polling:
 
         So neither auto-commit nor a rebalance passes over records of paused partitions.
         """
+        self._place.handling.pop(self._place.node, None)
         for tp, offset in self._buffer.firsts().items():
             self.post("seek", tp, offset)
         self._buffer.drop()

@@ -51,6 +51,7 @@ class Buffer:
                 del self._records[place]
                 self.consumed[_partition(record)] = record.offset + 1
                 self.handed.append(read)
+                self._session.handling[self._session.node] = None
                 return read
         raise AssertionError("no record is ready")
 
