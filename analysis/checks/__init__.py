@@ -15,6 +15,7 @@ from kafkasim.analysis.checks.copies import queries as copies
 from kafkasim.analysis.checks.harm import brokers as harm
 from kafkasim.analysis.checks.harm import members, rebalances, serving
 from kafkasim.analysis.checks.harm.waits import answers, shutdown, watermark
+from kafkasim.analysis.checks.harm.waits.dead_members import DEAD_MEMBERS
 from kafkasim.analysis.checks.outside.audit import AUDIT
 from kafkasim.analysis.checks.outside.results import RESULTS
 from kafkasim.analysis.checks.shares import queries as shares
@@ -60,6 +61,7 @@ CHECKS: dict[str, str] = {
     "log-offsets-in-order": harm.LOG_ORDER,
     "lag-has-reason": harm.LAG_REASON,
     "fence-has-reason": harm.FENCE_REASON,
+    "dead-members-leave": DEAD_MEMBERS,
     "deposed-leader-stops": serving.STALE_SERVICE,
     "deposed-reads-stop": serving.STALE_READS,
     "lost-replica-stops": serving.LOST_REPLICAS,

@@ -35,6 +35,20 @@ class HalfAZooKeeperSession(ZooKeeperRules):
         return super().session_deadline_us(now, timeout_us // 2, tick_us)
 
 
+class TwoSessions(ControllerRules):
+    """The controller gives up a broker after two sessions."""
+
+    def session_has_ended(self, silent_us: int, session_timeout_us: int) -> bool:
+        return silent_us >= 2 * session_timeout_us
+
+
+class TwoZooKeeperSessions(ZooKeeperRules):
+    """The ensemble's leader ends a session after two of its timeouts."""
+
+    def session_deadline_us(self, now: int, timeout_us: int, tick_us: int) -> int:
+        return super().session_deadline_us(now, 2 * timeout_us, tick_us)
+
+
 class LeadsOn(ReplicationRules):
     """A leader goes on to lead when metadata names another one."""
 
@@ -107,6 +121,16 @@ HARM: tuple[Variant, ...] = (
         "M32-zk-half-a-session", "ExpiryQueue.update", (HalfAZooKeeperSession,),
         "FENCEREASON", "zk-gc-pause-leader",
         "A session ends after a silence of its whole timeout.",
+    ),
+    Variant(
+        "M47-two-sessions", "BrokerHeartbeatTracker.isExpired", (TwoSessions,),
+        "DEADINISR", "gc-pause-fenced",
+        "A broker leaves the ISRs when it is silent for broker.session.timeout.ms.",
+    ),
+    Variant(
+        "M48-zk-two-sessions", "ExpiryQueue.update", (TwoZooKeeperSessions,),
+        "DEADINISR", "zk-silent-follower",
+        "A broker leaves the ISRs when its session's timeout is over.",
     ),
     Variant(
         "M33-leads-on", "Partition.makeFollower", (LeadsOn,),

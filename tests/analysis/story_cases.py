@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from kafkasim.model import facts
 from tests.analysis.analysis_rows import At, Case, passing, registered
 from tests.analysis.reader_cases import APART
 from tests.scenarios.invariant_stories.judged import LIMITS
@@ -55,6 +56,11 @@ def _at(story: Sequence[tuple[float, str, Any]]) -> Case:
     return [(node, At(seconds, fact)) for seconds, node, fact in story]
 
 
+def _to_end(story: Sequence[tuple[float, str, Any]]) -> Case:
+    """Return such a story of a run that ends with its last fact."""
+    return [*_at(story), ("world", At(story[-1][0], facts.Phase("end", "converged")))]
+
+
 def _of_registered(story: Sequence[tuple[float, str, Any]]) -> Case:
     """Return such a story of brokers that registered before it begins."""
     return [*[(node, At(0, fact)) for node, fact in map(registered, (1, 2, 3))], *_at(story)]
@@ -73,6 +79,7 @@ LATE_UNFENCING = {
 STORY_CASES = {
     **_cases(HARM, _of_registered, {each: each for each in ("HWSTALL", "ACKLATE")}),
     **_cases(HARM, _at, {"VERIFYORDER": "VERIFYORDER"}),
+    **_cases(HARM, _to_end, {"DEADINISR": "DEADINISR"}),
     **_cases(STEADY_CLOCKS, _at, {each: each for each in ("SHUTDOWNENDS", "FENCEREASON")}),
     **_cases(INVARIANTS, passing, {each: each for each in ("READISR", *OF_GROUPS)}),
     **_cases(LATE_UNFENCING, passing, {"ISRELIG": "ISRELIG"}),

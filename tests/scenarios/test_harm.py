@@ -13,6 +13,7 @@ from kafkasim.scenarios.judging.harm.judges import HARM, Harm
 from kafkasim.scenarios.judging.harm.truth.nodes import Nodes
 from kafkasim.scenarios.judging.invariants.traced import TracedCluster
 from kafkasim.scenarios.judging.source import BrokerLimits
+from tests.scenarios.dead_stories import DEAD_STORIES
 from tests.scenarios.fact_makers import (
     FakeTrace,
     P,
@@ -215,6 +216,7 @@ STOPPING_ZK: list[Timed] = [  # the same in ZooKeeper mode, where broker-2 is th
 
 STORIES: dict[str, tuple[list[Timed], list[Timed], list[Timed]]] = {
     # name: what happened before, how it goes on well, how it goes on badly
+    **DEAD_STORIES,
     "LAGREASON the follower had everything a moment ago": (
         GREW, [shrink(16, 2)], [shrink(14, 2)],
     ),

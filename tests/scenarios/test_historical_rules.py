@@ -108,6 +108,7 @@ METHODS: dict[str, tuple[str, ...]] = {
     "B93": ("replication.is_caught_up",),
     "B94": ("controller.fences_one_broker_at_a_time",),
     "B95": ("replication.advances_after_isr_change",),
+    "B97": ("zk_controller.startup_takes_offline",),
     "B96": ("storage.high_watermark_after_reset",),
 }
 

@@ -29,6 +29,8 @@ SEEDS = {
     "M30-shrinks-whoever-lags": 1,
     "M31-half-a-session": 1,
     "M32-zk-half-a-session": 1,
+    "M47-two-sessions": 1,
+    "M48-zk-two-sessions": 1,
     "M29-zk-tells-only-the-others": 1,
     "M33-leads-on": 1,
     "M38-reads-on": 1,

@@ -113,7 +113,7 @@ class KafkaController:
             unclean_default=config.unclean_leader_election_enable,
             recovery_supported=config.leader_recovery_supported,
         )
-        self.replicas = ReplicaStateMachine(context, store, batch)
+        self.replicas = ReplicaStateMachine(context, store, batch, rules)
         self.deletion = TopicDeletionManager(context, store, batch, self.partitions, self.replicas)
         self._build_changes(config)
         self._build_requests()

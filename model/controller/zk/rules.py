@@ -38,6 +38,12 @@ class ZkControllerRules:
         """
         return False
 
+    def startup_takes_offline(self) -> bool:
+        """Return whether a controller that is elected takes the brokers that it finds dead out of
+        the ISRs (KAFKA-3143, B97). Before, it did so only with those that died while it was active.
+        """
+        return True
+
     def is_bounced(self, known_epoch: int, epoch: int) -> bool:
         """Return whether a broker that is still registered has restarted: its registration is newer
         than the one known (KIP-380, KAFKA-1120; B34, B36)."""

@@ -7,6 +7,7 @@ from kafkasim.scenarios.judging.harm.fencing import FenceReason
 from kafkasim.scenarios.judging.harm.lag import LagReason
 from kafkasim.scenarios.judging.harm.offsets import OffsetOrder
 from kafkasim.scenarios.judging.harm.service.control_requests import ControlRequests
+from kafkasim.scenarios.judging.harm.service.dead_members import DeadMembers
 from kafkasim.scenarios.judging.harm.service.serving import StaleService
 from kafkasim.scenarios.judging.harm.shutdown import ShutdownEnds
 from kafkasim.scenarios.judging.harm.truth.disturbances import Disturbances
@@ -18,7 +19,8 @@ from kafkasim.scenarios.judging.source import BrokerLimits
 from kafkasim.scenarios.judging.transactions.verified import VerifiedInOrder
 
 HARM = (
-    "LAGREASON", "FENCEREASON", "SHUTDOWNENDS", "STALESERVE", "HWSTALL", "ACKLATE", "VERIFYORDER",
+    "LAGREASON", "FENCEREASON", "DEADINISR", "SHUTDOWNENDS", "STALESERVE", "HWSTALL", "ACKLATE",
+    "VERIFYORDER",
 )  # fmt: skip
 """The invariants that only these judges have."""
 
@@ -34,6 +36,7 @@ class Harm:
         LagReason(cluster, nodes, logs)
         LateAnswers(cluster, nodes, logs, disturbances)
         FenceReason(cluster, nodes)
+        DeadMembers(cluster, nodes, disturbances)
         ShutdownEnds(cluster, nodes, disturbances, limits)
         StaleService(cluster, disturbances)
         ControlRequests(cluster, disturbances)

@@ -64,6 +64,13 @@ class NoBrokerEpoch(ZkControllerRules):
         return False
 
 
+class DeadStayAtStartup(ZkControllerRules):
+    """A controller that is elected leaves the brokers that it finds dead in the ISRs."""
+
+    def startup_takes_offline(self) -> bool:
+        return False
+
+
 class BounceIsMissed(ZkControllerRules):
     """The controller compares broker ids only, so it misses a broker's new registration."""
 
@@ -161,5 +168,10 @@ CONTROLLERS: tuple[Variant, ...] = (
         "LIVE", "B45-topic-recreated",
         "Clients go on with a topic that was created again under its name, although its leader "
         "epochs are lower.",
+    ),
+    Variant(
+        "B97-dead-at-startup-stay", "KAFKA-3143", (DeadStayAtStartup,),
+        "DEADINISR", "B97-dead-at-startup-stay",
+        "A controller that is elected takes the brokers that it finds dead out of the ISRs.",
     ),
 )  # fmt: skip

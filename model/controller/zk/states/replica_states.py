@@ -44,6 +44,7 @@ FROM: dict[ZkReplicaState, tuple[ZkReplicaState | None, ...]] = {
 if TYPE_CHECKING:
     from kafkasim.model.controller.zk.channels import RequestBatch
     from kafkasim.model.controller.zk.context import ControllerContext
+    from kafkasim.model.controller.zk.rules import ZkControllerRules
     from kafkasim.model.controller.zk.store.controller_store import ControllerStore
 
 
@@ -51,11 +52,16 @@ class ReplicaStateMachine:
     """Moves replicas between their states."""
 
     def __init__(
-        self, context: ControllerContext, store: ControllerStore, batch: RequestBatch
+        self,
+        context: ControllerContext,
+        store: ControllerStore,
+        batch: RequestBatch,
+        rules: ZkControllerRules,
     ) -> None:
         self.context = context
         self.store = store
         self.batch = batch
+        self.rules = rules
 
     def startup(self) -> Steps:
         """Derive the states from the live brokers, and send every broker its replicas' states."""
@@ -68,7 +74,8 @@ class ReplicaStateMachine:
         for key in offline:
             context.replica_states[key] = DELETION_INELIGIBLE
         self.to_online(online)
-        yield from self.to_offline(offline)
+        if self.rules.startup_takes_offline():
+            yield from self.to_offline(offline)
 
     def _valid(self, replicas: list[Replica], state: ZkReplicaState) -> list[Replica]:
         """Return the replicas that may move to a state (checkValidReplicaStateChange)."""
