@@ -12,6 +12,7 @@ from kafkasim.analysis.checks import (
 from kafkasim.analysis.checks.cleaned.latest import LATEST
 from kafkasim.analysis.checks.cleaned.tombstones import HORIZON, LOST_DELETION
 from kafkasim.analysis.checks.copies import queries as copies
+from kafkasim.analysis.checks.copies import raised_epochs
 from kafkasim.analysis.checks.harm import brokers as harm
 from kafkasim.analysis.checks.harm import members, rebalances, serving
 from kafkasim.analysis.checks.harm.waits import answers, shutdown, watermark
@@ -77,6 +78,7 @@ CHECKS: dict[str, str] = {
     "zombie-producer": transactions.ZOMBIE,
     "needless-epoch": transactions.NEEDLESS_EPOCH,
     "verified-in-order": VERIFIED_IN_ORDER,
+    "raise-has-reason": raised_epochs.EPOCH_REASON,
     "processor-outputs": transactions.OUTPUTS,
     "accepted-again": shares.ACCEPTED_AGAIN,
     "held-twice": shares.HELD_TWICE,
@@ -136,13 +138,14 @@ RARE: dict[str, str] = {
     "shutdown-ends": "shutdown_waits",
     "high-watermark-moves": "standing_marks",
     "producers-are-answered": "late_answers",
+    "raise-has-reason": "raised_producers",
 }
 """The view of what a check judges, where a healthy fleet has little of it: a check is left out
 where its view has no rows."""
 
 RARE_VIEWS = {
     **delivery.VIEWS, **order.VIEWS, **replication.VIEWS, **readers.VIEWS, **members.VIEWS,
-    **shutdown.VIEWS, **watermark.VIEWS, **answers.VIEWS, **copies.VIEWS,
+    **shutdown.VIEWS, **watermark.VIEWS, **answers.VIEWS, **copies.VIEWS, **raised_epochs.VIEWS,
 }  # fmt: skip
 """Those views, and what else such a check reads, by name."""
 

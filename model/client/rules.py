@@ -168,6 +168,14 @@ class ClientRules:
         """
         return True
 
+    def new_epoch_renumbers_idle(self) -> bool:
+        """Return whether a partition with nothing in flight begins at sequence 0 when another one
+        has the producer epoch raised (KAFKA-12152, B98).
+
+        Otherwise its next batch has the new epoch and the old numbering, and is out of order.
+        """
+        return True
+
     def stops_drain_at_held_back(self) -> bool:
         """Return whether a batch that may not be sent holds up its node's other partitions.
 

@@ -78,7 +78,7 @@ LATE_UNFENCING = {
 
 STORY_CASES = {
     **_cases(HARM, _of_registered, {each: each for each in ("HWSTALL", "ACKLATE")}),
-    **_cases(HARM, _at, {"VERIFYORDER": "VERIFYORDER"}),
+    **_cases(HARM, _at, {each: each for each in ("VERIFYORDER", "EPOCHREASON")}),
     **_cases(HARM, _to_end, {"DEADINISR": "DEADINISR"}),
     **_cases(STEADY_CLOCKS, _at, {each: each for each in ("SHUTDOWNENDS", "FENCEREASON")}),
     **_cases(INVARIANTS, passing, {each: each for each in ("READISR", *OF_GROUPS)}),

@@ -25,6 +25,7 @@ from tests.scenarios.fact_makers import (
     led,
     registration,
 )
+from tests.scenarios.raised_stories import RAISED_STORIES
 
 Timed = tuple[float, str, Any]
 """When a fact is recorded, in seconds, by whom, and the fact."""
@@ -217,6 +218,7 @@ STOPPING_ZK: list[Timed] = [  # the same in ZooKeeper mode, where broker-2 is th
 STORIES: dict[str, tuple[list[Timed], list[Timed], list[Timed]]] = {
     # name: what happened before, how it goes on well, how it goes on badly
     **DEAD_STORIES,
+    **RAISED_STORIES,
     "LAGREASON the follower had everything a moment ago": (
         GREW, [shrink(16, 2)], [shrink(14, 2)],
     ),

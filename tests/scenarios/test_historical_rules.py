@@ -109,6 +109,7 @@ METHODS: dict[str, tuple[str, ...]] = {
     "B94": ("controller.fences_one_broker_at_a_time",),
     "B95": ("replication.advances_after_isr_change",),
     "B97": ("zk_controller.startup_takes_offline",),
+    "B98": ("client.new_epoch_renumbers_idle",),
     "B96": ("storage.high_watermark_after_reset",),
 }
 

@@ -73,8 +73,9 @@ class Sequencing(Protocol):
 class ProducerSequences:
     """The producer's id and epoch, and which batch may go out with which sequence."""
 
-    def __init__(self, rules: ClientRules) -> None:
+    def __init__(self, rules: ClientRules, renumbers_idle: bool = True) -> None:
         self._rules = rules
+        self._renumbers_idle = renumbers_idle  # a partition that is idle when the epoch is raised
         self.knows_abortable = rules.knows_abortable()  # TRANSACTION_ABORTABLE (KIP-890)
         self.exhausted_retries_abort = rules.exhausted_retries_abort()
         self.producer_id = NO_PRODUCER_ID
@@ -106,7 +107,10 @@ class ProducerSequences:
         """Give its sequence to a batch that is sent for the first time."""
         entry = batch.queue.sequences
         if not self.is_current(entry):
-            self.start_at_beginning(entry)
+            if self._renumbers_idle or entry.producer_id == NO_PRODUCER_ID:
+                self.start_at_beginning(entry)
+            else:
+                entry.producer_id, entry.producer_epoch = self.producer_id, self.producer_epoch
         sequence = entry.next_sequence
         batch.producer_id = entry.producer_id
         batch.producer_epoch = entry.producer_epoch
@@ -168,6 +172,8 @@ class ProducerSequences:
             if last_offset > entry.last_acked_offset:
                 entry.last_acked_offset = last_offset
         entry.remove(batch)
+        if not (entry.in_flight or self.is_current(entry) or self._renumbers_idle):
+            self.start_at_beginning(entry)  # it was not idle when the epoch was raised
 
     def is_out_of_turn(self, batch: ProducerBatch) -> bool:
         """Return whether OUT_OF_ORDER_SEQUENCE_NUMBER tells nothing about a batch but its haste.

@@ -38,7 +38,8 @@ class TransactionManager:
     def __init__(self, connections: Connections, rules: ClientRules) -> None:
         self._connections = connections
         self._process = connections.process
-        self._sequences = sequences = ProducerSequences(rules)
+        renumbers_idle = rules.new_epoch_renumbers_idle()
+        self._sequences = sequences = ProducerSequences(rules, renumbers_idle)
         self.assign_sequence = sequences.assign
         self.on_completed = sequences.on_completed
         self.unblocked: list[Callable[[int], None]] = []  # batches may go that may_send held back

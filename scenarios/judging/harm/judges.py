@@ -8,6 +8,7 @@ from kafkasim.scenarios.judging.harm.lag import LagReason
 from kafkasim.scenarios.judging.harm.offsets import OffsetOrder
 from kafkasim.scenarios.judging.harm.service.control_requests import ControlRequests
 from kafkasim.scenarios.judging.harm.service.dead_members import DeadMembers
+from kafkasim.scenarios.judging.harm.service.raised_epochs import RaisedEpochs
 from kafkasim.scenarios.judging.harm.service.serving import StaleService
 from kafkasim.scenarios.judging.harm.shutdown import ShutdownEnds
 from kafkasim.scenarios.judging.harm.truth.disturbances import Disturbances
@@ -20,7 +21,7 @@ from kafkasim.scenarios.judging.transactions.verified import VerifiedInOrder
 
 HARM = (
     "LAGREASON", "FENCEREASON", "DEADINISR", "SHUTDOWNENDS", "STALESERVE", "HWSTALL", "ACKLATE",
-    "VERIFYORDER",
+    "VERIFYORDER", "EPOCHREASON",
 )  # fmt: skip
 """The invariants that only these judges have."""
 
@@ -41,4 +42,5 @@ class Harm:
         StaleService(cluster, disturbances)
         ControlRequests(cluster, disturbances)
         OffsetOrder(cluster)
+        RaisedEpochs(cluster)
         VerifiedInOrder(cluster, limits.producer_us)

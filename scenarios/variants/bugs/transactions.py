@@ -77,6 +77,13 @@ class EveryFenceRaisesEpoch(TransactionRules):
         return epoch + 1 if epoch < MAX_EPOCH else None
 
 
+class IdleKeepNumbering(ClientRules):
+    """A partition that is idle when its producer raises its epoch goes on with its sequences."""
+
+    def new_epoch_renumbers_idle(self) -> bool:
+        return False
+
+
 class NewEpochAtOnce(ClientRules):
     """A partition takes a new producer epoch while batches of the old one are in flight."""
 
@@ -168,6 +175,11 @@ TRANSACTIONS: tuple[Variant, ...] = (
         "B58-new-epoch-overtakes", "KAFKA-5494", (NewEpochAtOnce,),
         "idempotent-duplicate", "B58-new-epoch-overtakes",
         "Batches in flight keep their epoch and sequences when their producer gets a new epoch.",
+    ),
+    Variant(
+        "B98-idle-keep-numbering", "KAFKA-12152", (IdleKeepNumbering,),
+        "EPOCHREASON", "B98-idle-keep-numbering",
+        "A producer raises its epoch once for a gap, whatever other partitions it sends to.",
     ),
     Variant(
         "B60-verification-error-seq-loop", "KAFKA-14920", (LaterBatchesOvertake,),
