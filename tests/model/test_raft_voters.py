@@ -72,6 +72,20 @@ def test_an_observer_becomes_a_voter_and_counts():
     assert world.nodes[leader].committed[-1][2] != "x"
 
 
+def test_the_record_that_adds_a_voter_brings_it_what_its_vote_commits():
+    """The voter set counts before parked Fetches are answered (LeaderState.updateLocalState)."""
+    world = World(voters=2, observers=1)
+    world.run_until(lambda: world.leader() and world.nodes[world.leader()].raft.high_watermark > 0)
+    world.run(2 * SECOND)
+    leader = world.leader()
+    world.isolate(3 - leader)
+    world.append(["x"])
+    world.run(SECOND // 10)
+    assert world.nodes[3].committed[-1][2] != "x"  # the other voter has not got it
+    Answers(world).ask(leader, AddRaftVoterRequest(3, "disk-3", "node-3"), run_us=4000)
+    assert world.nodes[3].committed[-1][2] == "x"
+
+
 def test_a_replaced_controller():
     """One leaves for good, another comes: the quorum survives the loss of one more."""
     world = cluster()

@@ -3,6 +3,8 @@
 Models BatchAccumulator, KafkaRaftClient.flushLeaderLog and LeaderState.maybeUpdateHighWatermark.
 Records get their offsets when they are accepted; they enter the log together after the linger, or
 when a batch is full. The high watermark counts the leader's own log up to its last finished flush.
+A record that changes the voters may raise it at once, before parked Fetches are answered
+(updateLeaderEndOffsetAndTimestamp).
 """
 
 from __future__ import annotations
@@ -111,6 +113,7 @@ class Appends:
         if self._quorum.halted:
             return None
         self._flush(role)
+        self.update_high_watermark(role, now)  # the new voters may have reached a higher offset
         self._progress.log_grew(now)
         return offset
 
