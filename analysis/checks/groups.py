@@ -329,7 +329,8 @@ EARLY_HANDOVER = offending(
            AND owners.group = assigned.group AND owners.generation = assigned.generation
            AND owners.tp = assigned.tp AND assigned.seq > formed AND assigned.seq < next
     WHERE claim.member_id != assigned.member_id
-        AND NOT startswith(assigned.member_id, coalesce(claim.instance_id || '-', '/'))""",
+        AND (coalesce(claim.instance_id, '') = ''
+             OR regexp_extract(assigned.member_id, '^(.*)-', 1) != claim.instance_id)""",
     "'early-handover'",
     "'group %s gives %s away in generation %d, and %s has not revoked it', group, tp, generation,"
     " owner",

@@ -16,6 +16,7 @@ from typing import Any
 
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.invariants.traced import TracedCluster
+from kafkasim.scenarios.judging.source import instance_of
 
 Claim = tuple[int, facts.MemberRequest]
 """The row of a JoinGroup, and what it says."""
@@ -84,7 +85,7 @@ class Handovers:
             row, owner = owners.get(name, (-1, None))
             if owner is None or owner.member_id == fact.member_id:
                 continue
-            if owner.instance_id and fact.member_id.startswith(f"{owner.instance_id}-"):
+            if owner.instance_id and instance_of(fact.member_id) == owner.instance_id:
                 continue  # a static member's new id takes over what the old one had (KIP-345)
             key = self.cluster.group_key(fact.group)
             self.cluster.violated(

@@ -158,6 +158,12 @@ STORIES: Stories = {  # name: what happened before, how it goes on well, and bad
         [("broker-1", facts.GroupAssigned("billing", 2, "i-2", ("orders-0",)))],
         [("broker-1", facts.GroupAssigned("billing", 2, "j-2", ("orders-0",)))],
     ),
+    "early-handover a static member takes nothing of one whose instance id begins its own": (
+        [OFFSETS, LOADED, owns("i-1", 1, "orders-0", instance="i"),
+         group("CompletingRebalance", 2, "i-1")],
+        [("broker-1", facts.GroupAssigned("billing", 2, "i-3", ("orders-0",)))],
+        [("broker-1", facts.GroupAssigned("billing", 2, "i-b-2", ("orders-0",)))],
+    ),
     "stale-commit the group has gone on": (
         [OFFSETS, LOADED, commits(2)],
         [commits(2), commits(3)],
