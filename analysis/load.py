@@ -15,6 +15,7 @@ from kafkasim.analysis.checks.harm.group_views import VIEWS as GROUP_VIEWS
 from kafkasim.analysis.checks.shares.queries import VIEWS as SHARE_VIEWS
 from kafkasim.analysis.checks.transactions.given_back import GIVEN_BACK_RECORDS, NO_GIVEN_BACK
 from kafkasim.analysis.checks.transactions.taken import NO_TAKEN, TAKEN_RECORDS
+from kafkasim.analysis.checks.transactions.unverified import NO_UNVERIFIED
 from kafkasim.analysis.checks.transactions.views import VIEWS
 from kafkasim.analysis.spark.session import tuned
 from kafkasim.analysis.stored import Stored
@@ -212,6 +213,8 @@ def _asked(stored: Stored, shared: Mapping[str, str]) -> dict[str, str]:
         asked["given_back_records"] = NO_GIVEN_BACK
     if not stored.has("TransactionBegun") and not stored.has("ProcessorStarted"):
         asked = {name: text for name, text in asked.items() if name not in VIEWS}
+    elif not stored.has("VerificationSkipped") and "unverified_batches" in asked:
+        asked["unverified_batches"] = NO_UNVERIFIED
     if not stored.has("SharePartitionLoaded") and not stored.has("ShareAcquired"):
         asked = {name: text for name, text in asked.items() if name not in SHARE_VIEWS}
     return asked

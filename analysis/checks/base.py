@@ -41,8 +41,8 @@ JUDGED_KINDS = (
     "SharePartitionLoaded", "ShareStartMoved", "ShareStateInitialized", "SubscribedByPattern",
     "Throttled", "TimeLimit", "TopicCreated", "TopicDeleted", "Truncated",
     "TransactionBegun", "TransactionEnded", "TransactionEnding", "TransactionOffsets",
-    "TransactionSent", "TransactionState", "TransactionsLoaded", "ZkControllerWrite",
-    "ZooKeeperConnection", "ZooKeeperRole", "ZooKeeperSession",
+    "TransactionSent", "TransactionState", "TransactionsLoaded", "VerificationSkipped",
+    "ZkControllerWrite", "ZooKeeperConnection", "ZooKeeperRole", "ZooKeeperSession",
 )  # fmt: skip
 """The kinds of fact that checks read; each is a view."""
 

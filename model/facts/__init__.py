@@ -143,6 +143,7 @@ from kafkasim.model.facts.transactions import (
     TransactionSent,
     TransactionsLoaded,
     TransactionState,
+    VerificationSkipped,
 )
 from kafkasim.model.facts.truth import (
     FinalCleaned,
@@ -355,6 +356,7 @@ __all__ = [
     "TransactionState",
     "TransactionsLoaded",
     "Truncated",
+    "VerificationSkipped",
     "VotersChanged",
     "ZkControllerWrite",
     "ZooKeeperConnection",

@@ -126,6 +126,20 @@ class BatchUnverified:
 
 
 @value
+class VerificationSkipped:
+    """A leader takes a transaction's first batch in a partition, and no coordinator was asked.
+
+    Its release, or the coordinator's, is older than the question (KIP-890, part 1; 3.6). The leader
+    may still refuse the batch for another reason.
+    """
+
+    topic_id: str
+    partition: int
+    producer_id: int
+    producer_epoch: int
+
+
+@value
 class MarkerGivenUp:
     """A coordinator will not send a marker again: the partition's leader has refused it for good.
 

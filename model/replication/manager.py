@@ -67,7 +67,8 @@ class ReplicaManager:
         )
         self.hosted = hosted = HostedPartitions(process)
         self.locks = locks = RoleLocks(process.out, process.on_request)
-        self.logs = logs = LogManager(process, settings, storage_rules, hosted.online)
+        verifies = rules.knows_verification()
+        self.logs = logs = LogManager(process, settings, storage_rules, hosted.online, verifies)
         self.fetchers = fetchers = ReplicaFetchers(process, settings, rules, image.brokers)
         self.directories = ReplicaDirectories(process, image, hosted, logs, fetchers)
         self._context = context = PartitionContext(

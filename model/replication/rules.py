@@ -243,6 +243,14 @@ class ReplicationRules:
         broker = brokers.get(replica)
         return broker is not None and epoch < broker.epoch
 
+    def knows_verification(self) -> bool:
+        """Return whether this release verifies transactions (KIP-890, part 1; since 3.6).
+
+        Without it there is no transaction.partition.verification.enable, and neither the leader
+        nor its log asks whether a batch belongs to an open transaction (KAFKA-14402).
+        """
+        return True
+
     def verifies_transactions(self, enabled: bool) -> bool:
         """Return whether leaders ask the coordinator before a transaction's first batch (KIP-890).
 

@@ -37,6 +37,13 @@ class TransactionRules:
         """
         return True
 
+    def answers_verification(self) -> bool:
+        """Return whether it answers leaders that ask about a transaction (KIP-890, part 1; 3.6).
+
+        Else AddPartitionsToTxn has no version for that, and a leader appends without an answer.
+        """
+        return True
+
     def pending_is_asked_first(self) -> bool:
         """Return whether AddPartitionsToTxn looks at a pending change before the producer id.
 

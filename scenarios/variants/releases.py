@@ -3,13 +3,6 @@
 The model's own defaults and rules are those of 4.0 (KAFKA.md, 0.1). A table names only what
 another release has instead. Rules of a release are subclasses, as variants are; a variant of the
 same rule takes precedence over the release.
-
-Left out: leaders of 2.8 verify transactions as 4.0's do, though KIP-890 came with 3.6. Without that
-a late batch may open a transaction that nobody ends in any 2.8 cluster, and no verdict could tell
-it from a bug of the model: it would have to see that the batch came behind a marker of its own
-epoch. Or the batch joins its producer's next transaction, so that a record of an aborted one is
-committed: that was flagged in one of 125 drawn clusters of 2.8 with transactions. It is B46, and
-transaction.partition.verification.enable = false brings it back in every release.
 """
 
 from __future__ import annotations
@@ -178,6 +171,14 @@ class Transaction39(TransactionRules):
         return False
 
 
+class Transaction28(Transaction39):
+    """The transaction coordinator of 2.8."""
+
+    def answers_verification(self) -> bool:
+        """Return False: AddPartitionsToTxn 4, which asks, came with 3.6 (KIP-890)."""
+        return False
+
+
 class Transaction41(TransactionRules):
     """The transaction coordinator of 4.1."""
 
@@ -305,6 +306,10 @@ class Replication39(ReplicationRules):
 class Replication28(Replication39):
     """The brokers of 2.8."""
 
+    def knows_verification(self) -> bool:
+        """Return False: KIP-890's first part came with 3.6."""
+        return False
+
     def fetch_session_shards(self) -> int:
         """Return one: the cache was divided in 3.8 (KAFKA-9401)."""
         return 1
@@ -355,7 +360,7 @@ RULES: dict[str, dict[str, type]] = {
         "group": Group28,
         "replication": Replication28,
         "storage": Storage28,
-        "transaction": Transaction39,
+        "transaction": Transaction28,
     },
     "3.9": {
         "client": Client39,

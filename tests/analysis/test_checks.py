@@ -86,6 +86,7 @@ from tests.scenarios.transaction_cases import (
     UNLISTED_IDS,
     excused,
 )
+from tests.scenarios.unverified_cases import UNVERIFIED_BATCHES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -327,7 +328,7 @@ CASES: dict[str, tuple[Case, dict[str, int]]] = {
         f"transactions: {name}": (passing(rows), expected)
         for known in (
             CARRIED, EXPIRED_OFFSETS, LATE_BATCHES, LATE_ENDS, MISSED_MARKERS, SKIPPED_MARKERS,
-            UNLISTED_IDS,
+            UNLISTED_IDS, UNVERIFIED_BATCHES,
         )
         for name, (rows, expected) in known.items()
     },

@@ -7,11 +7,15 @@ import pytest
 from kafkasim.model.broker import BrokerRules
 from kafkasim.model.errors import Errors
 from kafkasim.model.messages import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTransaction,
     FindCoordinatorRequest,
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
 )
+from kafkasim.model.replication.rules import ReplicationRules
 from kafkasim.scenarios.variants.releases import RULES
 from tests.model.broker_cluster import TP, Cluster
 
@@ -19,7 +23,9 @@ from tests.model.broker_cluster import TP, Cluster
 def cluster_of(release: str) -> Cluster:
     """Return a cluster whose brokers have the rules of a release."""
     rules = RULES.get(release, {})
-    parts = {part: rules[part]() for part in ("group", "replication") if part in rules}
+    parts = {
+        part: rules[part]() for part in ("group", "replication", "transaction") if part in rules
+    }
     cluster = Cluster(BrokerRules(**parts))
     cluster.create()
     return cluster
@@ -39,6 +45,27 @@ def test_the_coordinator_of_a_share_group_where_there_is_none(release: str, erro
     assert cluster.ask("broker-1", FindCoordinatorRequest("readers", 7)).error is (
         Errors.INVALID_REQUEST
     )
+
+
+@pytest.mark.parametrize(("release", "answers"), [("2.8-zk", False), ("3.9", True)])
+def test_coordinators_answer_leaders_about_transactions_since_kip_890(
+    release: str, answers: bool
+) -> None:
+    """AddPartitionsToTxnRequest.json: version 4 came with 3.6, so a broker before has none."""
+    cluster = cluster_of(release)
+    asked = AddPartitionsToTxnTransaction("id", 7, 0, True, (TP,))
+    elsewhere = (("id", ((TP, Errors.NOT_COORDINATOR),)),)
+    assert cluster.ask("broker-1", AddPartitionsToTxnRequest((asked,), 2)) == (
+        AddPartitionsToTxnResponse(Errors.NONE, elsewhere)
+        if answers
+        else AddPartitionsToTxnResponse(Errors.UNSUPPORTED_VERSION, ())
+    )
+
+
+@pytest.mark.parametrize(("release", "verifies"), [("2.8-zk", False), ("3.9", True), ("4.0", True)])
+def test_brokers_verify_transactions_since_kip_890(release: str, verifies: bool) -> None:
+    rules = RULES.get(release, {}).get("replication", ReplicationRules)()
+    assert rules.knows_verification() is verifies
 
 
 @pytest.mark.parametrize(("release", "times"), [("2.8-zk", 2), ("3.9", 2), ("4.0", 1)])

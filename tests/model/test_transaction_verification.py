@@ -12,7 +12,7 @@ from kafkasim.model.broker.common.transactions.add_partitions import AddPartitio
 from kafkasim.model.controller.common.image import BrokerImage, MetadataImage, TopicImage
 from kafkasim.model.effects import Opened, Post, Process, Request, Response, Send
 from kafkasim.model.errors import NONE, Errors
-from kafkasim.model.facts import BatchUnverified
+from kafkasim.model.facts import BatchUnverified, VerificationSkipped
 from kafkasim.model.messages import (
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnTransaction,
@@ -151,6 +151,38 @@ def test_verification_can_be_switched_off_but_partitions_are_still_added() -> No
     assert leader.error(leader.send(0)) is NONE
     other = Leader(transaction_partition_verification_enable=False)
     assert other.error(other.send(0, 2)) is None
+
+
+class BeforeVerification(ReplicationRules):
+    """A broker of a release before KIP-890."""
+
+    def knows_verification(self) -> bool:
+        return False
+
+
+SKIPPED = VerificationSkipped("topic-1", 0, 7, 0)
+
+
+def _skipped(leader: Leader) -> list[VerificationSkipped]:
+    return [fact for _, fact in leader.facts if isinstance(fact, VerificationSkipped)]
+
+
+def test_a_leader_before_kip_890_asks_nobody_and_its_log_insists_on_nothing() -> None:
+    leader = Leader(BeforeVerification())
+    assert [leader.error(leader.send(sequence)) for sequence in (0, 1)] == [NONE, NONE]
+    assert leader.coordinators.asked == []
+    assert _skipped(leader) == [SKIPPED]  # the second batch is of an open transaction
+
+
+def test_a_coordinator_that_cannot_be_asked_stops_nobody() -> None:
+    """AddPartitionsToTxnManager, AddPartitionsToTxnHandler.onComplete: versionMismatch."""
+    leader = Leader()
+    first = leader.send(0)
+    assert _skipped(leader) == []
+    leader.answer(Errors.UNSUPPORTED_VERSION)
+    assert leader.error(first) is NONE
+    assert leader.error(leader.send(1)) is NONE
+    assert _skipped(leader) == [SKIPPED]
 
 
 class DoesNotAsk(ReplicationRules):

@@ -90,6 +90,12 @@ CASES: tuple[Case, ...] = (
         "precommitted-read",
     ),
     Case(
+        "a batch that nobody verified",
+        "a-batch-behind-its-marker",
+        "B16-stale-hw-position",
+        "precommitted-read",
+    ),
+    Case(
         "a share partition initialized again",
         "excuses/share-group-initialized-again",
         "M80-share-answers-early",

@@ -34,6 +34,7 @@ from kafkasim.scenarios.judging.transactions.known.outputs.carried_offsets impor
 from kafkasim.scenarios.judging.transactions.known.outputs.expired_offsets import EXPIRED
 from kafkasim.scenarios.judging.transactions.known.skipped_markers import SKIPPED_MARKER
 from kafkasim.scenarios.judging.transactions.known.unlisted import UNLISTED
+from kafkasim.scenarios.judging.transactions.known.unverified import UNVERIFIED
 from kafkasim.scenarios.judging.transactions.liveness.controllers.leaderless import (
     CLEARED_ELR,
     UNKNOWN_LEADER,
@@ -169,6 +170,9 @@ EARS: dict[str, tuple[tuple[str, Sign], ...]] = {
     ),
     "a marker that was skipped": (
         ("transactions.known.skipped_markers:SkippedMarkers.excuse_open", _answered),
+    ),
+    "a batch that nobody verified": (
+        ("transactions.known.unverified:UnverifiedBatches.excuse_open", _answered),
     ),
     "a member of the ISR that is no replica": (
         ("invariants.zookeeper:Strangers.count", _answered),
@@ -353,6 +357,7 @@ TOLD: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
     ),
     ("an end that came late", (LATE_END,), ()),
     ("a batch that came late", (LATE_BATCH,), ()),
+    ("a batch that nobody verified", (UNVERIFIED,), ()),
     ("an id that nobody lists", (UNLISTED,), ()),
     ("a marker that was skipped", (SKIPPED_MARKER,), ()),
     ("a coordinator without its log", (NOT_DEPOSED,), ()),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kafkasim.model import facts
@@ -11,6 +13,7 @@ from kafkasim.scenarios.judging.progress import Progress
 from kafkasim.scenarios.judging.source import Loss
 from kafkasim.scenarios.judging.transactions.holes import Holes
 from kafkasim.scenarios.judging.transactions.known.skipped_markers import SKIPPED_MARKER
+from kafkasim.scenarios.judging.transactions.known.unverified import UNVERIFIED
 from kafkasim.scenarios.judging.transactions.liveness.coordinators.uncommitted_loads import (
     UNCOMMITTED_LOAD,
 )
@@ -33,11 +36,14 @@ from tests.scenarios.transaction_cases import (
     UNTOLD,
     Rows,
     T,
+    added,
     appended,
     begun,
     completed,
     control,
     copied,
+    ended,
+    ending,
     final,
     loss,
     marker,
@@ -46,6 +52,7 @@ from tests.scenarios.transaction_cases import (
     removed,
     skipping,
 )
+from tests.scenarios.unverified_cases import COMES, hanging, late, skipped
 
 PRODUCER = "producer-1 has records that are neither acknowledged nor failed"
 BUSY = "producer-1 handles what it was given"
@@ -191,6 +198,39 @@ def test_a_marker_that_was_skipped_leaves_a_transaction_open() -> None:
     assert excuse(rows, line.replace("id 7", "id 8")) == ""
     ended_later = [*rows, *marker(1, True)]
     assert (excuse(ended_later, line), excuse(ended_later, lag)) == ("", "")
+
+
+def test_a_batch_that_nobody_verified_leaves_a_transaction_open() -> None:
+    """Until a transaction of its producer adds the partition: that one has to end it."""
+    line = "orders-0 has an open transaction of producer id 7 from offset 2 on"
+    lag = "group g is at 2 of 3 in orders-0 (last read by consumer-1)"
+    for comes, why in ((COMES, UNVERIFIED), (COMES[1:], "")):
+        rows = held([*hanging(late(comes=comes)), *polled(1, 99)], 2)
+        assert (excuse(rows, line), excuse(rows, lag)) == (why, why)
+    added_again = [*late(), *added(1)]
+    assert excuse(held(hanging(added_again), 2), line) == ""
+
+
+def unverified_offsets(*comes: tuple[str, Any], asks: bool = True) -> Rows:
+    """A batch of a group's offsets stands behind the marker of a transaction that had some."""
+    batch = facts.Appended(*OFFSETS, 0, 1, 2, 7, 0, -1, ())
+    rows = [*COORDINATORS, *TOPICS, *READER, *begun(), *offsets(2)]
+    rows += [*(ending(False) if asks else ()), *ended("aborted")]
+    rows += [*marker(0, False, topic=OFFSETS[0]), *comes, ("broker-1", batch)]
+    home = held([*final((0, (), 7), (1, (), 7), topic=OFFSETS[0])], 1)
+    return [*rows, *home, *final((0, (100,), -1))]
+
+
+def test_offsets_that_nobody_verified_stay_unstable() -> None:
+    skips = skipped(topic=OFFSETS[0])
+    lag = "group g is at 0 of 1 in orders-0 (last read by consumer-1)"
+    line = "__consumer_offsets-0 has an open transaction of producer id 7 from offset 1 on"
+    for rows, why in (
+        (unverified_offsets(*skips), UNVERIFIED),
+        (unverified_offsets(), ""),
+        (unverified_offsets(*skips, asks=False), ""),
+    ):
+        assert (excuse(rows, line), excuse(rows, lag)) == (why, why)
 
 
 def exhausted(reason: str, of: str = TID, producer_id: int = 7) -> Rows:

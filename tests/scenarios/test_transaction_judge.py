@@ -29,10 +29,11 @@ from tests.scenarios.transaction_cases import (
     Rows,
     excused,
 )
+from tests.scenarios.unverified_cases import UNVERIFIED_BATCHES
 
 KNOWN = (
     CARRIED | EXPIRED_OFFSETS | LATE_BATCHES | LATE_ENDS | MISSED_MARKERS | SKIPPED_MARKERS
-    | UNLISTED_IDS
+    | UNLISTED_IDS | UNVERIFIED_BATCHES
 )  # fmt: skip
 
 OTHERS = ("duplicate", "offset-regression")

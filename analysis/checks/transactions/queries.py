@@ -6,6 +6,7 @@ from kafkasim.analysis.checks.base import AT_END, HOME, NO_SPOTS, about, offendi
 from kafkasim.analysis.checks.readers import EXPIRABLE
 from kafkasim.analysis.checks.transactions.carried import CARRIED, CARRIED_INPUTS
 from kafkasim.analysis.checks.transactions.given_back import GIVEN_BACK
+from kafkasim.analysis.checks.transactions.unverified import UNVERIFIED_OUTPUTS
 
 DECIDER = """
     LEFT JOIN (SELECT run, transactional_id, topic_id AS decider, partition AS decider_partition
@@ -36,7 +37,7 @@ READS = offending(
     f"""
     SELECT run, topic_id, partition, seq, offset, record_id, group, {_MARKED} AS spots,
            IF(outcome = 'aborted' OR commit_asked IS NULL, 'aborted-read', 'precommitted-read')
-               AS name, story, late, joined, missed
+               AS name, story, late, joined, unverified, missed
     FROM (SELECT run, topic_id, partition, seq, offset, record_id, group,
                  max_by(begun, appended) AS begun
           FROM polled_records
@@ -47,6 +48,9 @@ READS = offending(
           GROUP BY run, topic_id, partition, seq, offset, record_id, group)
     JOIN transactions USING (run, begun) {DECIDER} LEFT JOIN late_ends USING (run, begun)
     LEFT JOIN late_batches USING (run, begun, topic_id, partition, offset)
+    LEFT JOIN (SELECT run, begun, topic_id, partition, offset, min(appended) AS unverified
+               FROM unverified_batches GROUP BY run, begun, topic_id, partition, offset)
+        USING (run, begun, topic_id, partition, offset)
     LEFT JOIN missed_markers USING (run, topic_id, partition, offset)
     WHERE outcome = 'aborted' OR commit_asked IS NULL OR coalesce(decided, 1L << 62) >= seq""",
     "name",
@@ -54,8 +58,9 @@ READS = offending(
     place=about(
         "offset",
         spots="spots",
-        excused="IF(late < seq, 'late-end', IF(joined < seq, 'late-batch',"
-        " IF(missed < seq, 'missed-marker', '')))",
+        excused="CASE WHEN late < seq THEN 'late-end' WHEN joined < seq THEN 'late-batch'"
+        " WHEN unverified < seq THEN 'unverified-batch'"
+        " WHEN missed < seq THEN 'missed-marker' ELSE '' END",
     ),
 )
 
@@ -64,21 +69,27 @@ HANGING = offending(
     f"""
     SELECT run, topic_id, partition, begun AS seq, offset, record_id, story,
            array({spot("topic_id", "partition", "offset", after="begun")}, {_DECIDED}) AS spots,
-           skipped
+           skipped, unverified
     FROM final_fates JOIN transactions USING (run, begun) {DECIDER}
     LEFT JOIN (SELECT *, true AS skipped FROM skipped_markers)
         USING (run, begun, topic_id, partition)
+    LEFT JOIN (SELECT DISTINCT run, begun, topic_id, partition, offset, true AS unverified
+               FROM unverified_batches) USING (run, begun, topic_id, partition, offset)
     WHERE state = 'open'""",
     "'hanging-transaction'",
     "'%s is open at offset %d', story, offset",
     place=about(
-        offset="offset", shown=AT_END, spots="spots", excused="IF(skipped, 'skipped-marker', '')"
+        offset="offset",
+        shown=AT_END,
+        spots="spots",
+        excused="IF(skipped, 'skipped-marker', IF(unverified, 'unverified-batch', ''))",
     ),
 )
 
-_FATES = ("committed", "aborted", "open", "later", "counted")
-"""What the final logs say of a record; later: it was committed with a later transaction; counted:
-the leader has missed the marker that aborted it."""
+_FATES = ("committed", "aborted", "open", "later", "unverified", "counted")
+"""What the final logs say of a record; later: it was committed with a later transaction;
+unverified: it was, and came before that one; counted: the leader has missed the marker that aborted
+it."""
 
 TORN = offending(
     # Some records or offsets of a transaction are readable and others are not.
@@ -86,17 +97,17 @@ TORN = offending(
     SELECT torn.*, late FROM (
     SELECT run, topic_id, partition, seq, story, spots, false AS back,
            coalesce(exists(unlisted, one -> one.low < offset AND offset < one.high), false)
-               AND aborts AS unlisted,
-           joined, counts
+               AND aborts AS unlisted, known
     FROM (SELECT * FROM (
         SELECT run, transactions.begun AS seq, outcome, producer_id, aborted IS NOT NULL AS aborts,
-               outcome = 'aborted' AND committed IS NULL AND later IS NOT NULL AS joined,
-               outcome = 'aborted' AND committed IS NULL AND later IS NULL
-                   AND counted IS NOT NULL AS counts,
+               CASE WHEN outcome != 'aborted' OR committed IS NOT NULL THEN ''
+                    WHEN later IS NOT NULL THEN 'late-batch'
+                    WHEN unverified IS NOT NULL THEN 'unverified-batch'
+                    WHEN counted IS NOT NULL THEN 'missed-marker' ELSE '' END AS known,
                IF(outcome = 'aborted' AND (aborted IS NULL OR committed IS NULL),
-                  coalesce(committed, later, counted), aborted) AS first,
+                  coalesce(committed, later, unverified, counted), aborted) AS first,
                format_string('%s (%s) is aborted in part', transactions.story, outcome) AS story,
-               concat(transform(filter(array(committed, aborted, open, later, counted),
+               concat(transform(filter(array({", ".join(_FATES)}),
                                        one -> one IS NOT NULL), one -> {
         spot("one.topic_id", "one.partition", "one.offset", after="begun")
     }),
@@ -109,22 +120,28 @@ TORN = offending(
     }
               FROM (SELECT *, CASE WHEN fate != 'committed' THEN fate
                                    WHEN joined IS NOT NULL THEN 'later'
+                                   WHEN came IS NOT NULL THEN 'unverified'
                                    WHEN missed IS NOT NULL THEN 'counted' ELSE fate END AS state
                     FROM (SELECT run, begun, topic_id, partition, offset, state AS fate
                           FROM final_fates)
                     LEFT JOIN late_batches USING (run, begun, topic_id, partition, offset)
+                    LEFT JOIN (SELECT run, begun, topic_id, partition, offset,
+                                      min(appended) AS came FROM unverified_batches
+                               GROUP BY run, begun, topic_id, partition, offset)
+                        USING (run, begun, topic_id, partition, offset)
                     LEFT JOIN missed_markers USING (run, topic_id, partition, offset))
               GROUP BY run, begun)
         JOIN transactions USING (run, begun) {DECIDER}
         WHERE (aborted IS NOT NULL AND (outcome = 'committed' OR committed IS NOT NULL))
-           OR (outcome = 'aborted' AND coalesce(committed, later, counted) IS NOT NULL))
+           OR (outcome = 'aborted'
+               AND coalesce(committed, later, unverified, counted) IS NOT NULL))
     LATERAL VIEW inline(array(first)) AS topic_id, partition, offset)
     LEFT JOIN unlisted_ids USING (run, topic_id, partition, producer_id)
     UNION ALL
     SELECT run, topic_id, partition, begun,
            format_string('%s committed without record %d', story, record_id),
            concat(coalesce(places, {NO_SPOTS}), array({_EPOCH})), coalesce(back, false),
-           false, false, false
+           false, ''
     FROM (SELECT run, begun, topic_id, partition, record_id FROM transaction_rows
           WHERE what = 'sent')
     JOIN transactions USING (run, begun)
@@ -145,9 +162,7 @@ TORN = offending(
     UNION ALL
     SELECT run, CAST(NULL AS STRING), CAST(NULL AS BIGINT), begun,
            format_string('%s committed without offset %d', story, wanted),
-           array({spot("home", "home_partition", after="begun")}, {
-        _DECIDED
-    }), false, false, false, false
+           array({spot("home", "home_partition", after="begun")}, {_DECIDED}), false, false, ''
     FROM (SELECT run, begun, group, topic, partition, max_by(offset, seq) AS wanted
           FROM transaction_rows WHERE what = 'offset' GROUP BY run, begun, group, topic, partition)
     JOIN transactions USING (run, begun)
@@ -170,8 +185,7 @@ TORN = offending(
         shown=AT_END,
         spots="spots",
         excused=f"IF(late IS NOT NULL AND NOT coalesce(back, false), 'late-end',"
-        f" IF(joined, 'late-batch', IF(counts, 'missed-marker',"
-        f" IF(unlisted, 'unlisted-id', {GIVEN_BACK}))))",
+        f" IF(known != '', known, IF(unlisted, 'unlisted-id', {GIVEN_BACK})))",
     ),
 )
 
@@ -355,6 +369,7 @@ OUTPUTS = offending(
     {_RESTS_ON},
     {_NOT_DEPOSED},
     {_EXPIRED},
+    {UNVERIFIED_OUTPUTS},
     {CARRIED_INPUTS},
     found AS (
         SELECT run, place.topic_id AS topic_id, place.partition AS partition, record_id, group,
@@ -365,10 +380,13 @@ OUTPUTS = offending(
                CASE WHEN times <= coalesce(inputs, 1) + coalesce(answers, 0)
                     THEN 'coordinator-without-log'
                     WHEN times <= coalesce(inputs, 1) + coalesce(answers, 0) + coalesce(expiries, 0)
-                    THEN 'expired-offsets' ELSE '' END AS excused
+                    THEN 'expired-offsets'
+                    WHEN times <= coalesce(inputs, 1) + coalesce(answers, 0) + coalesce(expiries, 0)
+                        + coalesce(unverified, 0) THEN 'unverified-batch' ELSE '' END AS excused
         FROM written LEFT JOIN given USING (run, group, record_id)
         LEFT JOIN told USING (run, group, record_id)
         LEFT JOIN forgotten USING (run, group, record_id)
+        LEFT JOIN unverified USING (run, group, record_id)
         WHERE times > coalesce(inputs, 1)
         UNION ALL
         SELECT run, topic_id, partition, record_id, group, 'lost-output',

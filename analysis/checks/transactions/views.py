@@ -7,6 +7,8 @@ what the markers in the final logs say of each record.
 
 from __future__ import annotations
 
+from kafkasim.analysis.checks.transactions.unverified import UNVERIFIED_BATCHES
+
 TRANSACTION_ROWS = """
     -- All that producers tell of their transactions, each row with the begin of its transaction.
     -- (A row of another producer object lies behind that object's own begin.)
@@ -290,6 +292,7 @@ VIEWS = {
     "unlisted_ids": UNLISTED_IDS,
     "placed_records": PLACED_RECORDS,
     "late_batches": LATE_BATCHES,
+    "unverified_batches": UNVERIFIED_BATCHES,
     "final_states": FINAL_STATES,
     "final_fates": FINAL_FATES,
 }

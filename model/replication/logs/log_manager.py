@@ -53,11 +53,14 @@ class LogManager:
         settings: DynamicBrokerConfig,
         rules: StorageRules,
         partitions: dict[TopicPartition, Partition],
+        knows_verification: bool = True,
     ) -> None:
         self.process = process
         self.settings = settings
         self.rules = rules
         self.partitions = partitions
+        config = settings.current
+        self._verifies = knows_verification and config.transaction_partition_verification_enable
         log_dirs = settings.current.log_dirs
         paths = log_dirs or ("",)
         self.directories = tuple([
@@ -214,7 +217,7 @@ class LogManager:
             high_watermark=high_watermark if existed else 0,
             now_ms=process.wall_ms(now),
             producer_id_expiration_ms=self.settings.current.producer_id_expiration_ms,
-            verifies_transactions=self.settings.current.transaction_partition_verification_enable,
+            verifies_transactions=self._verifies,
         )
         if not existed:
             return log

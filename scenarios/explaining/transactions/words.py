@@ -102,6 +102,13 @@ def _unverified(facts: Facts, row: Row) -> Said:
     return f"{text}, and refuses sequence {row['base_sequence']} ({row['error']})", "4.4"
 
 
+def _skipped_verification(facts: Facts, row: Row) -> Said:
+    place = facts.name((row["topic_id"], row["partition"]))
+    text = f"{row['node']}, leader of {place}, takes a batch of producer id {row['producer_id']},"
+    text += f" epoch {row['producer_epoch']}, without asking whether its transaction is open"
+    return f"{text} (before KIP-890)", "4.4"
+
+
 def _given_up(_: Facts, row: Row) -> Said:
     text = f"{row['node']}, coordinator of {row['transactional_id']}, gives up the marker for"
     text += f" {row['topic']}-{row['partition']} ({row['error']}: producer id {row['producer_id']},"
@@ -132,6 +139,7 @@ WORDS: dict[str, Callable[[Facts, Row], Said]] = {
     "ProcessorStarted": _processor,
     "TransactionState": _state,
     "BatchUnverified": _unverified,
+    "VerificationSkipped": _skipped_verification,
     "EpochsExhausted": _exhausted,
     "MarkerGivenUp": _given_up,
     "MarkerSkipped": _skipped,

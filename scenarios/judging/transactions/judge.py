@@ -26,6 +26,7 @@ from kafkasim.scenarios.judging.transactions.known.late_ends import LateEnds
 from kafkasim.scenarios.judging.transactions.known.left_open import LeftOpen
 from kafkasim.scenarios.judging.transactions.known.skipped_markers import SkippedMarkers
 from kafkasim.scenarios.judging.transactions.known.unlisted import UnlistedIds
+from kafkasim.scenarios.judging.transactions.known.unverified import UNVERIFIED, UnverifiedBatches
 from kafkasim.scenarios.judging.transactions.ledger import NEVER, Ledger, Transaction
 from kafkasim.scenarios.judging.transactions.outputs import Outputs
 from kafkasim.scenarios.judging.transactions.placed import ABORTED, COMMITTED, OPEN, Placed
@@ -85,13 +86,16 @@ class Transactions:
         self._given_back = given_back
         self._late_ends = LateEnds(trace)
         self._late_batches = LateBatches(trace)
+        self._unverified = UnverifiedBatches(trace)
         self._missed_markers = MissedMarkers(trace, holes)
         self._skipped_markers = SkippedMarkers(trace)
         self.left_open = LeftOpen()
         self._unlisted = UnlistedIds(trace, lambda id_: self._footing.of_id(id_, -1).key)
         self._ledger = Ledger(trace)
         self._placed = Placed(trace, self._ledger, holes)
-        self._outputs = Outputs(trace, self._ledger, self._footing, self._given_back, retention_us)
+        self._outputs = Outputs(
+            trace, self._ledger, self._footing, given_back, self._unverified, retention_us
+        )
         self._committed_readers: dict[tuple[str, str], None] = {}  # by node and group
         self._decided: dict[str, int] = {}  # transactional id -> the row of its last commit
         self._told: dict[str, list[tuple[int, str]]] = {}  # id -> its states, with their rows
@@ -212,9 +216,14 @@ class Transactions:
                 read.seq,
                 self._behind(transaction, [(read.key, read.offset, read.record_id)], read.seq),
                 self._late_ends.excuse(begun, read.seq)
-                or self._late_batches.excuse(begun, read.key, read.offset, read.seq)
+                or self._late(begun, read.key, read.offset, read.seq)
                 or read.missed,
             )
+
+    def _late(self, begun: int, key: PartitionKey, offset: int, seq: int = END) -> str:
+        """Return why a leader appended a record behind its transaction, before ``seq``, or ""."""
+        known = self._late_batches.excuse(begun, key, offset, seq)
+        return known or self._unverified.excuse(begun, key, offset, seq)
 
     def _judge_owners(self) -> None:
         """Find two producers of one transactional id that work under one epoch, or both commit."""
@@ -262,7 +271,7 @@ class Transactions:
                 if transaction is None:
                     continue
                 if state == COMMITTED:
-                    why = self._late_batches.excuse(transaction.begun, key, offset)
+                    why = self._late(transaction.begun, key, offset)
                     state = why or self._missed_markers.excuse(key, offset) or state
                 fate = fates.setdefault(transaction.begun, {})
                 fate[state] = min(
@@ -278,6 +287,7 @@ class Transactions:
                         record_id,
                         spots=self._behind(transaction, [(key, offset, record_id)]),
                         why=self._skipped_markers.excuse(transaction.begun, key)
+                        or self._unverified.excuse(transaction.begun, key, offset)
                         or self.left_open.excuse(key, offset),
                     )
         for transaction in self._ledger.transactions:
@@ -375,7 +385,8 @@ class Transactions:
 
 def _shown(fate: Container[str]) -> str:
     """Return how the final logs have a record of an aborted transaction as committed, or ""."""
-    return next((each for each in (COMMITTED, LATE_BATCH, MISSED_MARKER) if each in fate), "")
+    ways = (COMMITTED, LATE_BATCH, UNVERIFIED, MISSED_MARKER)
+    return next((each for each in ways if each in fate), "")
 
 
 def _same_owner(one: Transaction, other: Transaction) -> bool:

@@ -7,7 +7,8 @@ offsets of the input, and then each of them has an output. A finding rests on th
 was written, on the input's offset, and, where the group was reset, on its positions and commits.
 
 A group may be given an input again by a coordinator that Kafka does not depose (:class:`Answers`),
-and when its committed offsets have expired (``known/outputs/expired_offsets.py``). A client may
+and when its committed offsets have expired (``known/outputs/expired_offsets.py``). An aborted
+output may be committed with a later one (``known/unverified.py``). A client may
 commit an input whose output it has aborted (``known/outputs/carried_offsets.py``).
 """
 
@@ -25,6 +26,7 @@ from kafkasim.scenarios.judging.transactions.known.outputs.expired_offsets impor
     EXPIRED,
     ExpiredCommits,
 )
+from kafkasim.scenarios.judging.transactions.known.unverified import UNVERIFIED, UnverifiedBatches
 from kafkasim.scenarios.judging.transactions.ledger import Ledger
 
 Finding = tuple[str, PartitionKey, str, int, int, str, list[Spot], str]
@@ -115,11 +117,13 @@ class Outputs:
         ledger: Ledger,
         footing: Footing,
         given_back: GivenBack,
+        unverified: UnverifiedBatches,
         retention_us: int,
     ) -> None:
         self._trace = trace
         self._ledger = ledger
         self._given_back = given_back
+        self._unverified = unverified
         self._footing = footing
         self._answers = Answers(trace)
         self._carried = CarriedOffsets(trace)
@@ -159,13 +163,22 @@ class Outputs:
                     between = (min(rows, default=-1), max(rows, default=END))
                     spots.append(self._footing.of_group(group, *between))
                     spots += self._of_resets(group, topics)
-                    why = self._led_back(group, given, len(places), rows)
+                    late = [self._unverified.is_late(*place, record_id) for place in places]
+                    why = self._led_back(group, given, len(places), rows, sum(late))
                     yield "duplicate-output", key, detail, offset, record_id, group, spots, why
 
     def _led_back(
-        self, group: str, given: dict[tuple[PartitionKey, int], None], times: int, rows: list[int]
+        self,
+        group: str,
+        given: dict[tuple[PartitionKey, int], None],
+        times: int,
+        rows: list[int],
+        late: int,
     ) -> str:
-        """Return why an input was given again as often as it has outputs too many, or ""."""
+        """Return why an input has outputs too many, or "": it was given again as often.
+
+        An aborted output that a leader took ``late``, unverified, may be committed with another.
+        """
         explained = max(1, len(given))
         for why, answers in ((NOT_DEPOSED, self._answers), (EXPIRED, self._expired)):
             explained += sum(
@@ -174,7 +187,7 @@ class Outputs:
             )
             if times <= explained:
                 return why
-        return ""
+        return UNVERIFIED if times <= explained + late else ""
 
     def _lost(
         self,

@@ -110,6 +110,11 @@ class TransactionApis:
                 self._respond(item, AddPartitionsToTxnResponse(NONE, tuple(answers)), at, now)
 
         asked = request.transactions
+        answers = self._coordinator.rules.answers_verification()
+        if not answers and any(each.verify_only for each in asked):
+            refused = AddPartitionsToTxnResponse(Errors.UNSUPPORTED_VERSION, ())
+            self._respond(item, refused, now, now)
+            return
         version = _client_version(request.transaction_version)
         # Of an id that is named twice, Kafka adds the later partitions twice.
         partitions = {each.transactional_id: each.partitions for each in asked}

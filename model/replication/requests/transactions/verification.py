@@ -7,6 +7,9 @@ transaction version 2 the question adds the partition, so the client need not.
     produce ─▶ guard for each partition without an open transaction ─▶ coordinator
                                                                             │
     append with the guard, or an error ◀── on a request handler's thread ◀──┘
+
+A release before 3.6 asks nobody, and a coordinator of such a release cannot be asked: the leader
+then appends as if it had been told yes (AddPartitionsToTxnHandler.onComplete, versionMismatch).
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from kafkasim.model.effects import Post
 from kafkasim.model.errors import Errors
+from kafkasim.model.facts import VerificationSkipped
 
 if TYPE_CHECKING:
     from kafkasim.model.config import BrokerConfig
@@ -181,6 +185,11 @@ class TransactionVerification:
         own errors.
         """
         coordinators = self.coordinators
+        if not self._rules.knows_verification():
+            for tp in sequences if transactional_id is not None else ():
+                self._tell_skipped(tp, producer_id, producer_epoch)
+            done(NOTHING_TO_VERIFY, now)
+            return
         bump = operation.supports_epoch_bump
         enabled = self._rules.verifies_transactions(self._enabled)
         if transactional_id is None or coordinators is None or not (bump or enabled):
@@ -198,13 +207,28 @@ class TransactionVerification:
             return
 
         def answered(errors: PartitionErrors, _at: int) -> None:
-            outcome.errors.update(errors)
+            for tp, error in errors.items():
+                if error is Errors.UNSUPPORTED_VERSION:
+                    self._tell_skipped(tp, producer_id, producer_epoch)
+                else:
+                    outcome.errors[tp] = error
             self._process.out.append(Post(REQUESTS, done, outcome))
 
         tps = tuple(outcome.guards)
         coordinators.add_or_verify(
             transactional_id, producer_id, producer_epoch, tps, operation, answered, now
         )
+
+    def _tell_skipped(self, tp: TopicPartition, producer_id: int, producer_epoch: int) -> None:
+        """Tell of a batch that may begin a transaction here, of which nobody could be asked."""
+        partition = self._hosted.online.get(tp)
+        if partition is None or partition.leadership is None:
+            return
+        if not partition.log.producers.has_ongoing_transaction(producer_id, producer_epoch):
+            skipped = VerificationSkipped(
+                partition.topic_id, tp.partition, producer_id, producer_epoch
+            )
+            self._process.out.append(skipped)
 
     def _start(
         self,

@@ -136,7 +136,7 @@ class ProducerStateManager:
         if known is not None:
             if epoch < known.epoch:
                 return Errors.INVALID_PRODUCER_EPOCH
-            if known.txn_first_offset >= 0 and epoch == known.epoch:
+            if self.has_ongoing_transaction(producer_id, epoch):
                 return None
         guard = self._verifications.get(producer_id)
         if guard is None:
@@ -144,6 +144,11 @@ class ProducerStateManager:
             self._verifications[producer_id] = guard
         guard.update(sequence, epoch)
         return guard
+
+    def has_ongoing_transaction(self, producer_id: int, epoch: int) -> bool:
+        """Return whether a producer has a transaction open here, under this epoch."""
+        entry = self.entries.get(producer_id)
+        return entry is not None and entry.txn_first_offset >= 0 and entry.epoch == epoch
 
     def is_current(self, producer_id: int, guard: VerificationStateEntry) -> bool:
         """Return whether no batch or marker of a producer has come since ``guard`` was made."""
@@ -169,11 +174,7 @@ class ProducerStateManager:
             return rules.check_marker(entry, batch, transaction_version)
         known = self._verifications.get(batch.producer_id)
         if batch.transactional and self._verifies:
-            ongoing = (
-                entry is not None
-                and entry.txn_first_offset >= 0
-                and entry.epoch == batch.producer_epoch
-            )
+            ongoing = self.has_ongoing_transaction(batch.producer_id, batch.producer_epoch)
             if not ongoing and not rules.is_verified(known, guard):
                 return Errors.INVALID_TXN_STATE
         error = rules.check_epoch(entry, batch)

@@ -13,7 +13,8 @@ A transaction spans logs. When one of them legally loses records, the others do 
 
 Without a loss a coordinator may skip a marker (``known/skipped_markers.py``), have no epoch left to
 end a transaction with (``exhausted_epochs.py``), or have told of one from a record that was not
-committed (``coordinators/uncommitted_loads.py``). Or the leader may have missed the marker, which
+committed (``coordinators/uncommitted_loads.py``). A leader before KIP-890 may have taken a batch
+behind the marker (``known/unverified.py``). Or the leader may have missed the marker, which
 the cleaners of the others had removed (``copies/missed_markers.py``), or may refuse it, because too
 few replicas are left (``coordinators/unwritten_markers.py``).
 
@@ -37,6 +38,7 @@ from kafkasim.scenarios.judging.source import (
 )
 from kafkasim.scenarios.judging.transactions.footing import Footing, Spot
 from kafkasim.scenarios.judging.transactions.known.skipped_markers import SkippedMarkers
+from kafkasim.scenarios.judging.transactions.known.unverified import UnverifiedBatches
 from kafkasim.scenarios.judging.transactions.liveness.coordinators.uncommitted_loads import (
     UncommittedLoads,
 )
@@ -67,6 +69,7 @@ class Standstill:
     ) -> None:
         self._footing = Footing(trace, losses)
         self._skipped = SkippedMarkers(trace)
+        self._unverified = UnverifiedBatches(trace)
         self._exhausted = ExhaustedEpochs(trace)
         self._missed = missed
         self._unwritten = unwritten
@@ -174,6 +177,7 @@ class Standstill:
         excuses = (
             self._footing.lost([Spot(key, offset), *spots]),
             self._skipped.excuse_open(key, producer_id),
+            self._unverified.excuse_open(key, producer_id, offset),
             self._loads.excuse(key, producer_id),
             *[self._exhausted.excuse(each, producer_id) for each in ids],
             *[self._unwritten.excuse(each, key) for each in ids],
