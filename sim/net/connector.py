@@ -2,6 +2,9 @@
 
 A client's end exists from the Open effect on, the server's from the SYN's arrival; the kernel of a
 paused host accepts too. Silence is retried after 1 s, doubling, and given up after 10 s.
+
+Not modelled: a client gives its next attempts longer, up to socket.connection.setup.timeout.max.ms,
+and with some jitter (KIP-601).
 """
 
 from __future__ import annotations

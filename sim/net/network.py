@@ -31,7 +31,7 @@ GIVE_UP_US = 924_000_000
 
 
 class Wire(Protocol):
-    """Records the messages that are sent (:class:`kafkasim.sim.trace.recording.WireTrace`)."""
+    """Hears of the messages that are sent; no run has one, tests do."""
 
     def record(
         self,

@@ -18,11 +18,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeAlias
 
-import pyarrow as pa
-
 from kafkasim.model import facts, values
 from kafkasim.model.facts import ROW
-from kafkasim.sim.trace.store import TRACE_FILE, WIRE_FILE, FactWriter, TableWriter
+from kafkasim.sim.trace.store import TRACE_FILE, FactWriter
 
 Row: TypeAlias = tuple[int, int, str, str, tuple[Any, ...]]
 Subscriber: TypeAlias = Callable[[int, int, str, Any], None]
@@ -132,62 +130,6 @@ class Trace:
         self._hash.update(b"\n")
         if self._writer is not None:
             self._writer.write_rows(rows)
-
-
-class WireTrace:
-    """Messages on the wire: a table of its own, optional, outside the digest."""
-
-    COLUMNS = {
-        "seq": "int64",
-        "t_us": "int64",
-        "source": "string",
-        "target": "string",
-        "purpose": "string",
-        "direction": "string",
-        "api": "string",
-        "connection": "int64",
-        "correlation": "int64",
-        "bytes": "int64",
-        "text": "string",
-    }
-
-    def __init__(self, directory: Path, *, batch_rows: int = BATCH_ROWS) -> None:
-        self._writer = TableWriter(directory / WIRE_FILE, self.COLUMNS)
-        self._batch_rows = batch_rows
-        self._rows: list[tuple[Any, ...]] = []
-        self._next_seq = 0
-
-    def record(
-        self,
-        t_us: int,
-        source: str,
-        target: str,
-        purpose: str,
-        direction: str,
-        connection: int,
-        correlation: int,
-        size: int,
-        message: Any,
-    ) -> None:
-        """Append one message; ``direction`` is ``request`` or ``response``."""
-        api = type(message).__name__
-        row = (self._next_seq, t_us, source, target, purpose, direction, api)
-        self._rows.append((*row, connection, correlation, size, repr(message)))
-        self._next_seq += 1
-        if len(self._rows) >= self._batch_rows:
-            self._flush()
-
-    def close(self) -> None:
-        """Write what is buffered and end the file."""
-        self._flush()
-        self._writer.close()
-
-    def _flush(self) -> None:
-        if self._rows:
-            columns = zip(self._writer.schema, zip(*self._rows))
-            arrays = [pa.array(values_, field.type) for field, values_ in columns]
-            self._rows = []
-            self._writer.write(pa.Table.from_arrays(arrays, schema=self._writer.schema))
 
 
 _PYTHON_TYPES: dict[str, tuple[type, ...]] = {

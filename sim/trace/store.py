@@ -1,9 +1,9 @@
 """What a run leaves on disk: Parquet tables, the manifest and the wall times.
 
-A run directory holds ``trace.parquet`` (and ``wire.parquet`` if asked for), ``manifest.json`` and
-``timing.json``. The manifest is written last, under a temporary name, and then renamed: it is the
-commit marker, and a directory without one is an unfinished run. Wall times are in ``timing.json``
-alone, so that a repeated run writes the same bytes everywhere else.
+A run directory holds ``trace.parquet``, ``manifest.json`` and ``timing.json``. The manifest is
+written last, under a temporary name, and then renamed: it is the commit marker, and a directory
+without one is an unfinished run. Wall times are in ``timing.json`` alone, so that a repeated run
+writes the same bytes everywhere else.
 
 Strings are dictionary encoded, columns that count upwards are delta encoded, and all columns are
 compressed with zstd. Statistics are kept for ``seq`` and ``t_us`` only: every row group holds every
@@ -29,7 +29,6 @@ import pyarrow.parquet as pq
 from kafkasim.model.facts import COLUMNS, FACTS, SCHEMA_VERSION
 
 TRACE_FILE = "trace.parquet"
-WIRE_FILE = "wire.parquet"
 MANIFEST_FILE = "manifest.json"
 TIMING_FILE = "timing.json"
 

@@ -21,7 +21,7 @@ from kafkasim.model.facts import (
     SendFailed,
 )
 from kafkasim.sim.trace import store
-from kafkasim.sim.trace.recording import Trace, WireTrace
+from kafkasim.sim.trace.recording import Trace
 from kafkasim.sim.trace.store import ManifestError, config_digest, read_manifest, write_manifest
 
 ROOT = Path(__file__).parents[2]
@@ -182,17 +182,6 @@ def test_unchecked_value_of_another_type_is_named_by_the_writer(tmp_path):
     trace.record(0, "broker-1", HostStarted("first"))
     with pytest.raises(TypeError, match=r"HostStarted.incarnation must be int64"):
         trace.close()
-
-
-def test_wire_rows_lie_in_a_file_of_their_own(tmp_path):
-    wire = WireTrace(tmp_path, batch_rows=1)
-    wire.record(5, "producer-1", "broker-1", "produce", "request", 1, 2, 99, HostStarted(0))
-    wire.close()
-    (row,) = pq.read_table(tmp_path / store.WIRE_FILE).to_pylist()
-    assert tuple(row.values()) == (
-        0, 5, "producer-1", "broker-1", "produce", "request", "HostStarted", 1, 2, 99,
-        "HostStarted(incarnation=0)",
-    )  # fmt: skip
 
 
 # ------------------------------------------------------------------------------------- manifest
