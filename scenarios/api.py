@@ -35,6 +35,7 @@ from kafkasim.scenarios.language.files.applications import resolve
 from kafkasim.scenarios.language.spec import ScenarioError, parse
 from kafkasim.scenarios.language.tables import Scenario
 from kafkasim.scenarios.running import runner
+from kafkasim.scenarios.showing.noticed.clients import noticed
 from kafkasim.scenarios.showing.story import tell
 from kafkasim.scenarios.variants.variant import VariantError
 from kafkasim.sim.trace.store import TRACE_FILE
@@ -93,6 +94,10 @@ class Outcome:
     def story(self, lines: int = STORY_LINES) -> list[str]:
         """Return what happened in Kafka's words, as ``kafkasim run --explain`` prints it."""
         return tell(self.directory, lines)
+
+    def noticed(self) -> list[str]:
+        """Return what the clients noticed: a line for each topic that was sent to, and group."""
+        return noticed(self.directory)
 
     def explain(self, anomaly: str | None = None) -> list[str]:
         """Return why each anomaly came about (or one of them), as ``kafkasim explain`` prints it.

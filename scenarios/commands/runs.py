@@ -35,6 +35,7 @@ from kafkasim.scenarios.language.tables import Scenario
 from kafkasim.scenarios.running import replay as replaying
 from kafkasim.scenarios.running.runner import run as run_once
 from kafkasim.scenarios.showing import report
+from kafkasim.scenarios.showing.noticed.clients import noticed
 from kafkasim.scenarios.showing.story import tell
 from kafkasim.scenarios.variants.compose import compose
 from kafkasim.scenarios.variants.variant import VariantError
@@ -263,6 +264,8 @@ def _screen(asked: RunRequest, result: Result, told: list[str]) -> str:
 def _story(place: Path) -> None:
     for line in tell(place, LONG_STORY):
         say(line)
+    for line in noticed(place):
+        say(f"  {line}")
 
 
 # ------------------------------------------------------------------------------------- the twin
