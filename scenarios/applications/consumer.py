@@ -204,8 +204,8 @@ class AIOKafkaConsumer:
         while not self._buffer.ready(wanted):
             left_ms = max(0, deadline - self._port.now_us) // 1000
             await self._polling.fill(min(POLL_MS, left_ms), wanted)
-            if self._port.now_us >= deadline:
-                break
+            if not left_ms or self._port.now_us >= deadline:
+                break  # a poll of less than a millisecond does not wait, and takes no time
         found: dict[TopicPartition, list[ConsumerRecord]] = {}
         ready = self._buffer.ready(wanted)
         for _ in range(min(ready, max_records or ready)):
