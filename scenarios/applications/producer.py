@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 from kafkasim.model.client import exceptions
@@ -12,7 +12,8 @@ from kafkasim.model.client.producer.partitioner import Partitioner
 from kafkasim.model.client.producer.producer import producer_config
 from kafkasim.model.config import ConfigError
 from kafkasim.model.records import TopicPartition, headers_size
-from kafkasim.scenarios.applications.handle import Handle, Partial
+from kafkasim.scenarios.applications.handle import Handle
+from kafkasim.scenarios.applications.records.batches import BatchBuilder, Serializer, serialized
 from kafkasim.scenarios.applications.session import Payload, session
 from kafkasim.scenarios.applications.settings import properties
 from kafkasim.scenarios.applications.types.errors import (
@@ -23,12 +24,10 @@ from kafkasim.scenarios.applications.types.errors import (
 from kafkasim.scenarios.applications.types.structs import InOrder, RecordMetadata, offset_of
 
 METADATA_S = 0.01
-"""How often a call that waits for metadata looks at it."""
-
-Serializer = Callable[[Any], bytes]
+"""How often a call that waits for metadata, or for memory, looks at it."""
 
 
-class AIOKafkaProducer(Partial):
+class AIOKafkaProducer:
     """A producer of the running application; settings are keyword arguments (``linger_ms=5``).
 
     With ``transactional_id`` it begins, commits and aborts transactions. ``partitioner(key, all,
@@ -38,11 +37,6 @@ class AIOKafkaProducer(Partial):
     Raises:
         ValueError: an unknown setting, or a value that is not allowed.
     """
-
-    left_out = {
-        "create_batch": "send() makes batches of max_batch_size bytes within linger_ms",
-        "send_batch": "send() makes batches of max_batch_size bytes within linger_ms",
-    }
 
     def __init__(
         self,
@@ -105,8 +99,8 @@ class AIOKafkaProducer(Partial):
         """
         if timestamp_ms is not None:
             raise ValueError("timestamp_ms: records carry the time of their host")
-        key_bytes = _bytes("key", key, self._key_serializer)
-        value_bytes = _bytes("value", value, self._value_serializer)
+        key_bytes = serialized("key", key, self._key_serializer)
+        value_bytes = serialized("value", value, self._value_serializer)
         place = self._session
         headers = tuple(headers or ())
         record_id = place.payloads.new(place.node, place.number, Payload(value_bytes, headers))
@@ -120,7 +114,11 @@ class AIOKafkaProducer(Partial):
             await taken
         except exceptions.KafkaError as error:
             raise self._client.raised(error) from None
-        result: asyncio.Future[RecordMetadata] = asyncio.get_running_loop().create_future()
+        return self._result(topic, done)
+
+    def _result(self, topic: str, done: asyncio.Future[Any]) -> asyncio.Future[Any]:
+        """Return the future of a place in a topic, given that of the process."""
+        result: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
         def told(answer: asyncio.Future[Any]) -> None:
             if result.done():
@@ -137,6 +135,46 @@ class AIOKafkaProducer(Partial):
 
         done.add_done_callback(told)
         return result
+
+    def create_batch(self) -> BatchBuilder:
+        """Return an empty batch, for records that are to travel together."""
+        return BatchBuilder(
+            self._session, self._config.batch_size, self._key_serializer, self._value_serializer
+        )
+
+    async def send_batch(
+        self, batch: BatchBuilder, topic: str, *, partition: int
+    ) -> asyncio.Future[RecordMetadata | None]:
+        """Submit a batch; the future that is returned gets the place of its first record.
+
+        Records that are sent by :meth:`send` may join a batch that was not closed before. An empty
+        batch is not sent: its future has None at once.
+
+        Raises:
+            KafkaTimeoutError: no metadata, or no memory, within max.block.ms.
+            KafkaError: the batch is too large, or no transaction has begun.
+        """
+        closed, records = batch.closed(), batch.records()
+        batch.close()
+        now = asyncio.get_running_loop().time
+        if not records:
+            nothing: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+            nothing.set_result(None)
+            return nothing
+        deadline = now() + self._config.max_block_ms / 1000
+        while True:
+            taken, done = self._session.port.call_acked(
+                self._client.method("send_batch"), topic, partition, records, closed
+            )
+            try:
+                await taken
+            except exceptions.KafkaError as error:
+                waits = isinstance(error, exceptions.KafkaTimeoutError)
+                if not waits or now() >= deadline:
+                    raise self._client.raised(error) from None
+                await asyncio.sleep(METADATA_S)
+            else:
+                return self._result(topic, done)
 
     async def send_and_wait(self, topic: str, *arguments: Any, **named: Any) -> RecordMetadata:
         """Send a record and wait for its result; arguments and errors as of :meth:`send`."""
@@ -208,10 +246,3 @@ class AIOKafkaProducer(Partial):
             await self.abort_transaction()
             raise
         await self.commit_transaction()
-
-
-def _bytes(what: str, given: Any, serializer: Serializer | None) -> bytes | None:
-    data = serializer(given) if serializer is not None and given is not None else given
-    if data is not None and not isinstance(data, bytes | bytearray):
-        raise TypeError(f"{what}: bytes are needed, not {type(data).__name__}; give a serializer")
-    return None if data is None else bytes(data)

@@ -8,7 +8,7 @@ Not modelled: the free list of buffers.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from kafkasim.model.client.exceptions import KafkaError
 from kafkasim.model.client.producer.batches import PartitionQueue, ProducerBatch
@@ -111,13 +111,43 @@ class RecordAccumulator:
             batch.full = True
         return batch
 
-    def _new_batch(
-        self, queue: PartitionQueue, size: int, may_allocate: bool, now: int
-    ) -> ProducerBatch | None:
+    def append_batch(
+        self, queue: PartitionQueue, records: Sequence[Record], call: int, closed: bool, now: int
+    ) -> None:
+        """Append records as one batch, for which there is memory; see ``sends/prepared.py``.
+
+        ``call`` gets the result, with the first record's offset.
+        """
+        size = sum([record.size for record in records])
+        batch = self._new_batch(queue, size, True, now)
+        assert batch is not None, (queue.tp, size, self._free_bytes)
+        batch.records.append(records[0])
+        batch.want_ack(call)
+        batch.records += records[1:]
+        batch.max_timestamp_ms = max([record.timestamp_ms for record in records])
+        batch.size = batch.size + size if batch.packing is None else batch.estimated_with(size)
+        batch.full = closed or batch.size >= self._batch_size
+
+    def has_memory_for(self, records: Sequence[Record]) -> bool:
+        """Return whether there is memory for a new batch of these records.
+
+        Raises:
+            KafkaError: the batch would be larger than max.request.size or buffer.memory.
+        """
+        return self._needed(sum([record.size for record in records])) <= self._free_bytes
+
+    def _needed(self, size: int) -> int:
+        """Return the bytes of buffer.memory that a batch with records of ``size`` bytes takes."""
         need = max(self._batch_size, size + BATCH_OVERHEAD)
         if need > self._batch_size:
             if need > self._config.max_request_size or need > self._config.buffer_memory:
                 raise KafkaError("MESSAGE_TOO_LARGE", f"{need} bytes")
+        return need
+
+    def _new_batch(
+        self, queue: PartitionQueue, size: int, may_allocate: bool, now: int
+    ) -> ProducerBatch | None:
+        need = self._needed(size)
         if need > self._free_bytes or not may_allocate:
             return None
         self._free_bytes -= need

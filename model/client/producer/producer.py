@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +32,8 @@ from kafkasim.model.client.producer.partitioner import (
     positive_hash,
 )
 from kafkasim.model.client.producer.sender import Sender
+from kafkasim.model.client.producer.sends.blocked import BlockedSend, Missing
+from kafkasim.model.client.producer.sends.prepared import PreparedBatches
 from kafkasim.model.client.producer.transaction_manager import TransactionManager
 from kafkasim.model.client.producer.transactions.calls import TransactionCalls
 from kafkasim.model.config import ProducerConfig
@@ -73,26 +74,6 @@ def producer_config(properties: Mapping[str, Any]) -> ProducerConfig:
 def key_bytes(key: str | bytes) -> bytes:
     """Return a key as it is on the wire."""
     return key.encode() if isinstance(key, str) else key
-
-
-class Missing(Enum):
-    """What a send waits for."""
-
-    METADATA = "metadata"  # of its topic or partition
-    MEMORY = "memory"  # for a new batch
-
-
-class BlockedSend:
-    """A send that waits for metadata or memory."""
-
-    __slots__ = ("args", "call", "deadline", "since", "waits")
-
-    def __init__(self, call: int, args: tuple[Any, ...], since: int, deadline: int) -> None:
-        self.call = call
-        self.args = args
-        self.since = since
-        self.deadline = deadline
-        self.waits = True  # False: it has been replied to
 
 
 class KafkaProducer:
@@ -147,6 +128,9 @@ class KafkaProducer:
             self.methods |= self.transactions.methods
         elif config.enable_idempotence:
             sender.use(TransactionManager(self.connections, rules))
+        self.methods["send_batch"] = PreparedBatches(
+            self.metadata, self.accumulator, sender, self.transactions, self._refuses_batches
+        ).send
 
     # Calls.
 
@@ -174,6 +158,12 @@ class KafkaProducer:
         if not self.process.timers.armed(self._block_key):
             self._arm_block_timeout(waiting.deadline)
         self._update_linger()
+
+    def _refuses_batches(self) -> KafkaError | None:
+        """Return why no prepared batch is taken: it may not overtake sends that wait for memory."""
+        if self._closed:
+            return KafkaError("CLOSED", "producer is closed")
+        return BufferExhaustedError("BUFFER_EXHAUSTED", "no memory") if self._for_memory else None
 
     def flush(self, call: int, args: tuple[Any, ...], now: int) -> None:
         """Reply when every record sent before has its result; lingering ends at once."""
