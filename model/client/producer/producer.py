@@ -128,9 +128,7 @@ class KafkaProducer:
             self.methods |= self.transactions.methods
         elif config.enable_idempotence:
             sender.use(TransactionManager(self.connections, rules))
-        self.methods["send_batch"] = PreparedBatches(
-            self.metadata, self.accumulator, sender, self.transactions, self._refuses_batches
-        ).send
+        self.methods["send_batch"] = self._prepared_batches().send
 
     # Calls.
 
@@ -158,6 +156,15 @@ class KafkaProducer:
         if not self.process.timers.armed(self._block_key):
             self._arm_block_timeout(waiting.deadline)
         self._update_linger()
+
+    def _prepared_batches(self) -> PreparedBatches:
+        return PreparedBatches(
+            self.metadata,
+            self.accumulator,
+            self.sender,
+            self.transactions,
+            self._refuses_batches,
+        )
 
     def _refuses_batches(self) -> KafkaError | None:
         """Return why no prepared batch is taken: it may not overtake sends that wait for memory."""
