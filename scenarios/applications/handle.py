@@ -39,7 +39,7 @@ class Handle:
     def __init__(self, session: Session, kind: str, config: ClientConfig) -> None:
         self.name = ""
         self._session = session
-        self._kind = kind  # producer or consumer
+        self._kind = kind  # producer, consumer or admin
         self._config = config
 
     async def open(self) -> None:

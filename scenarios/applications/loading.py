@@ -17,6 +17,7 @@ from types import ModuleType
 from typing import Any
 
 from kafkasim.scenarios.applications import stand_ins
+from kafkasim.scenarios.applications.admin import AIOKafkaAdminClient
 from kafkasim.scenarios.applications.consumer import AIOKafkaConsumer
 from kafkasim.scenarios.applications.consuming import assignors
 from kafkasim.scenarios.applications.consuming.reading import record_processed
@@ -24,7 +25,7 @@ from kafkasim.scenarios.applications.database import aiosqlite
 from kafkasim.scenarios.applications.producer import AIOKafkaProducer
 from kafkasim.scenarios.applications.records import serializers
 from kafkasim.scenarios.applications.session import CURRENT, Session, session
-from kafkasim.scenarios.applications.types import errors, structs
+from kafkasim.scenarios.applications.types import admin, errors, structs
 from kafkasim.scenarios.applications.types.structs import ConsumerRebalanceListener, ConsumerRecord
 from kafkasim.scenarios.language.files.applications import split
 from kafkasim.sim.apps.refusals import NotSimulated
@@ -34,7 +35,6 @@ CLIENTS = ("aiokafka", "confluent_kafka", "kafka", "kafkasim")
 
 INSTEAD = {
     "aiokafka.coordinator.assignors.sticky": ('partition_assignment_strategy=["sticky"] names it'),
-    "aiokafka.admin": "the scenario's operations do what an admin does",
     "confluent_kafka": "the simulated clients have aiokafka's names",
     "kafka": "the simulated clients have aiokafka's names",
 }
@@ -179,6 +179,7 @@ def _client_modules() -> dict[str, ModuleType]:
     )
     return {"aiokafka": aiokafka, "aiokafka.abc": of_abc, "aiokafka.errors": of_errors,
             "aiokafka.structs": of_structs, "aiokafka.helpers": helpers, **of_assignors,
+            **_admin_modules(aiokafka),
             "kafkasim": own, "kafkasim.serializers": serializers}  # fmt: skip
 
 
@@ -187,6 +188,28 @@ def _print(*values: Any, file: Any = None, **how: Any) -> None:
     if file is None:
         print(f"{session().node}:", end=" ", file=sys.stderr)
     print(*values, file=file or sys.stderr, **how)
+
+
+def _admin_modules(aiokafka: ModuleType) -> dict[str, ModuleType]:
+    """Return ``aiokafka.admin`` with its parts."""
+    contents = {
+        "aiokafka.admin": (
+            AIOKafkaAdminClient, admin.NewPartitions, admin.NewTopic, admin.RecordsToDelete,
+        ),
+        "aiokafka.admin.client": (AIOKafkaAdminClient,),
+        "aiokafka.admin.config_resource": (admin.ConfigResource, admin.ConfigResourceType),
+        "aiokafka.admin.new_partitions": (admin.NewPartitions,),
+        "aiokafka.admin.new_topic": (admin.NewTopic,),
+        "aiokafka.admin.records_to_delete": (admin.RecordsToDelete,),
+    }  # fmt: skip
+    made = {"aiokafka": aiokafka} | {name: ModuleType(name) for name in contents}
+    for name, things in contents.items():
+        for thing in things:
+            setattr(made[name], thing.__name__, thing)
+        parent, _, own = name.rpartition(".")
+        setattr(made[parent], own, made[name])
+    del made["aiokafka"]
+    return made
 
 
 def processed(*records: ConsumerRecord) -> None:

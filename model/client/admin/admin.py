@@ -28,6 +28,7 @@ from kafkasim.model.client.admin.groups import (
     delete_group,
     delete_offsets,
     describe_group,
+    list_offsets,
 )
 from kafkasim.model.client.admin.nodes import Nodes
 from kafkasim.model.client.admin.reset_offsets import ResetOffsets
@@ -47,6 +48,7 @@ from kafkasim.model.messages import (
     DescribeClientQuotasRequest,
     DescribeQuorumRequest,
     ElectLeadersRequest,
+    FindCoordinatorRequest,
     ListGroupsRequest,
     ListPartitionReassignmentsRequest,
     MetadataRequest,
@@ -106,6 +108,9 @@ class KafkaAdmin:
             "reset_offsets": self.reset_offsets,
             "delete_records": self.delete_records,
             "describe": self.describe,
+            "metadata": self.ask_metadata,
+            "find_coordinator": self._method(FindCoordinatorRequest),
+            "list_group_offsets": self.list_group_offsets,
             "describe_group": self.describe_group,
             "list_groups": self.list_groups,
             "delete_group": self.delete_group,
@@ -133,8 +138,11 @@ class KafkaAdmin:
         return method
 
     def create_topics(self, call: int, args: tuple[Any, ...], now: int) -> None:
-        """Create (topics: tuple[CreatableTopic, …],); reply ((topic, error, message), …)."""
-        SingleRequest(self.calls, call, self._creation(args[0]), now).attempt(now)
+        """Create (topics: tuple[CreatableTopic, …],); reply ((topic, error, message), …).
+
+        A second argument is the request's timeout in ms, in place of request.timeout.ms.
+        """
+        SingleRequest(self.calls, call, self._creation(*args), now).attempt(now)
 
     def create_topics_at_once(self, call: int, args: tuple[Any, ...], now: int) -> None:
         """Do the same, but ask a bootstrap server without metadata, as no AdminClient does.
@@ -144,8 +152,10 @@ class KafkaAdmin:
         """
         SingleRequest(self.calls, call, self._creation(args[0]), now, at_once=True).attempt(now)
 
-    def _creation(self, topics: Iterable[CreatableTopic]) -> CreateTopicsRequest:
-        return CreateTopicsRequest(tuple(topics), self.config.request_timeout_ms)
+    def _creation(
+        self, topics: Iterable[CreatableTopic], timeout_ms: int | None = None
+    ) -> CreateTopicsRequest:
+        return CreateTopicsRequest(tuple(topics), timeout_ms or self.config.request_timeout_ms)
 
     def alter_configs(self, call: int, args: tuple[Any, ...], now: int) -> None:
         """Change settings of (resources: tuple[AlterableConfig, …],); reply the response."""
@@ -173,13 +183,25 @@ class KafkaAdmin:
         request = MetadataRequest(tuple(args[0]), allow_auto_topic_creation=False)
         SingleRequest(self.calls, call, request, now).attempt(now)
 
+    def ask_metadata(self, call: int, args: tuple[Any, ...], now: int) -> None:
+        """Ask for (topics, or None for all; whether to create them); reply the MetadataResponse."""
+        SingleRequest(self.calls, call, MetadataRequest(*args), now, as_it_is=True).attempt(now)
+
+    def list_group_offsets(self, call: int, args: tuple[Any, ...], now: int) -> None:
+        """Ask for (group, partitions, or None for all); reply (error, the partitions' answers)."""
+        group, partitions = args
+        list_offsets(self.calls, call, group, partitions, now).attempt(now)
+
     def describe_group(self, call: int, args: tuple[Any, ...], now: int) -> None:
         """Describe a classic (group,); reply (error, DescribedGroup)."""
         describe_group(self.calls, call, args[0], now).attempt(now)
 
     def list_groups(self, call: int, args: tuple[Any, ...], now: int) -> None:
-        """List the groups of (states, types), both () for all; reply (ListedGroup, …)."""
-        ListGroups(self.calls, call, ListGroupsRequest(*args), now).attempt(now)
+        """List the groups of (states, types), both () for all; reply (ListedGroup, …).
+
+        A third argument are the ids of the brokers to ask, in place of all.
+        """
+        ListGroups(self.calls, call, ListGroupsRequest(*args[:2]), now, *args[2:]).attempt(now)
 
     def delete_group(self, call: int, args: tuple[Any, ...], now: int) -> None:
         """Delete an empty (group,) and its offsets; reply (error, None)."""

@@ -142,9 +142,20 @@ class SingleRequest:
     """
 
     def __init__(
-        self, calls: AdminCalls, call: int, request: Any, now: int, *, at_once: bool = False
+        self,
+        calls: AdminCalls,
+        call: int,
+        request: Any,
+        now: int,
+        *,
+        at_once: bool = False,
+        as_it_is: bool = False,
     ) -> None:
-        """``at_once``: a bootstrap server may serve the request, before there is metadata."""
+        """``at_once``: a bootstrap server may serve the request, before there is metadata.
+
+        ``as_it_is``: any response is the result, whatever errors it has.
+        """
+        self._as_it_is = as_it_is
         self._nodes = calls.nodes
         self._at_once = at_once
         self._call = AdminCall(calls, call, type(request).__name__, now)
@@ -178,6 +189,8 @@ class SingleRequest:
         """Return the call's result, or None if the request must be sent again."""
         if isinstance(response, Failed):
             return None
+        if self._as_it_is:
+            return response
         if isinstance(response, MetadataResponse):
             for topic in response.topics:
                 if topic.error or any(p.leader < 0 for p in topic.partitions):

@@ -24,6 +24,7 @@ from kafkasim.model.messages import (
     MetadataRequest,
     MetadataResponse,
     OffsetDeleteRequest,
+    OffsetFetchRequest,
 )
 from kafkasim.model.records import TopicPartition
 
@@ -106,10 +107,35 @@ def delete_offsets(
     return GroupCall(calls, call, group, request, result, now)
 
 
+def list_offsets(
+    calls: AdminCalls,
+    call: int,
+    group: str,
+    partitions: tuple[TopicPartition, ...] | None,
+    now: int,
+) -> GroupCall:
+    """Return the call that replies (error, (OffsetFetchPartitionResponse, …))."""
+
+    def result(response: Any) -> Result:
+        return response.error, response.partitions
+
+    request = OffsetFetchRequest(group, partitions, require_stable=False)
+    return GroupCall(calls, call, group, request, result, now)
+
+
 class ListGroups:
     """Asks every broker for the groups that it coordinates; replies them by their ids."""
 
-    def __init__(self, calls: AdminCalls, call: int, request: ListGroupsRequest, now: int) -> None:
+    def __init__(
+        self,
+        calls: AdminCalls,
+        call: int,
+        request: ListGroupsRequest,
+        now: int,
+        only: tuple[int, ...] | None = None,
+    ) -> None:
+        """``only`` are the brokers to ask, if not all."""
+        self._only = only
         self._connections = calls.connections
         self._call = AdminCall(calls, call, "listGroups", now)
         self._request = request
@@ -126,7 +152,11 @@ class ListGroups:
         if not isinstance(response, MetadataResponse):
             self._call.retry(self.attempt, now)
             return
-        self._brokers = {broker.id: broker.address for broker in response.brokers}
+        known = {broker.id: broker.address for broker in response.brokers}
+        if any(each not in known for each in self._only or ()):
+            self._call.retry(self.attempt, now)  # a broker that is away may come back
+            return
+        self._brokers = known if self._only is None else {each: known[each] for each in self._only}
         self._ask(now)
 
     def _ask(self, now: int) -> None:

@@ -18,10 +18,9 @@ import abc
 import contextvars
 import traceback
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 from kafkasim.model.client.exceptions import AssignorError
 from kafkasim.model.group.assignors import ASSIGNORS, Assignment, Assignor, Members, Topics
@@ -33,41 +32,17 @@ from kafkasim.model.messages import (
     user_data_of,
 )
 from kafkasim.model.records import TopicPartition
+from kafkasim.scenarios.applications.consuming.protocol import (
+    ConsumerProtocolMemberAssignment,
+    ConsumerProtocolMemberMetadata,
+    topics_of,
+)
 from kafkasim.scenarios.applications.handle import Partial
 from kafkasim.scenarios.applications.types.structs import InOrder
 from kafkasim.sim.apps.refusals import guarded
 
 MEMBERS = ("name", "assign", "metadata", "on_assignment")
 """What an assignor has."""
-
-
-@dataclass
-class ConsumerProtocolMemberMetadata:
-    """What a member subscribes to, and what its assignor tells the leader's."""
-
-    version: int
-    subscription: list[str]
-    user_data: bytes
-
-
-class _TopicPartitions(NamedTuple):
-    topic: str
-    partitions: list[int]
-
-
-@dataclass
-class ConsumerProtocolMemberAssignment:
-    """What a member gets: (topic, partitions) for each topic."""
-
-    Assignment: ClassVar[type] = _TopicPartitions
-
-    version: int
-    assignment: list[Any]
-    user_data: bytes
-
-    def partitions(self) -> list[TopicPartition]:
-        """Return the partitions one by one."""
-        return [TopicPartition(topic, number) for topic, some in self.assignment for number in some]
 
 
 class ClusterMetadata(Partial):
@@ -280,11 +255,7 @@ def _metadata(member: JoinGroupMember) -> ConsumerProtocolMemberMetadata:
 
 
 def _assignment(partitions: tuple[TopicPartition, ...]) -> ConsumerProtocolMemberAssignment:
-    by_topic: dict[str, list[int]] = {}
-    for topic, number in sorted(partitions):
-        by_topic.setdefault(topic, []).append(number)
-    found = [_TopicPartitions(topic, numbers) for topic, numbers in by_topic.items()]
-    return ConsumerProtocolMemberAssignment(0, found, user_data_of(partitions))
+    return ConsumerProtocolMemberAssignment(0, topics_of(partitions), user_data_of(partitions))
 
 
 def modules() -> dict[str, ModuleType]:
