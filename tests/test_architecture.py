@@ -9,6 +9,7 @@ layer know each other by messages only. An exception is written down below, with
 from __future__ import annotations
 
 import ast
+import functools
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +24,6 @@ SOURCES = {
     for top in TOPS
     for path in sorted((ROOT / top).rglob("*.py"))
 }
-TREES = {name: ast.parse(path.read_text(), str(path)) for name, path in SOURCES.items()}
 
 LAYER = {
     "client": 5,
@@ -90,9 +90,15 @@ LONG_FUNCTIONS: dict[str, int] = {}
 """A ratchet, as above: functions over 50 lines."""
 
 
+@functools.cache
+def trees() -> dict[str, ast.Module]:
+    """Return every source, parsed once, and not when each process of the suite collects tests."""
+    return {name: ast.parse(path.read_text(), str(path)) for name, path in SOURCES.items()}
+
+
 def imports(name: str) -> Iterator[tuple[str, int]]:
     """Yield every module that a module imports, wherever the statement stands, with its line."""
-    for node in ast.walk(TREES[name]):
+    for node in ast.walk(trees()[name]):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield alias.name.removeprefix("kafkasim."), node.lineno
@@ -167,7 +173,7 @@ def test_sim_takes_only_the_names_of_requests_from_messages() -> None:
         f"{name}: {alias.name}"
         for name in SOURCES
         if name.startswith("sim") and name not in BENCHES
-        for node in ast.walk(TREES[name])
+        for node in ast.walk(trees()[name])
         if isinstance(node, ast.ImportFrom) and node.module == "kafkasim.model.messages"
         for alias in node.names
         if alias.name not in ("api_of", "request_name")
@@ -215,7 +221,7 @@ def _called(node: ast.Call) -> str:
 
 def test_nothing_reads_real_time_global_randomness_or_identity() -> None:
     wrong = []
-    for name, tree in TREES.items():
+    for name, tree in trees().items():
         if name.split(".")[0] not in ("model", "sim"):
             continue
         for node in ast.walk(tree):
@@ -247,7 +253,7 @@ def test_banned_modules_are_not_imported(banned: str) -> None:
 def test_nothing_is_patched() -> None:
     """A variant is a subclass of a rules class; a patch would leak into the next run."""
     wrong = []
-    for name, tree in TREES.items():
+    for name, tree in trees().items():
         known = {  # a module may finish its own classes, never another's
             (alias.asname or alias.name).split(".")[0]
             for node in ast.walk(tree)
@@ -287,7 +293,7 @@ def test_files_are_short() -> None:
 
 def test_functions_are_short() -> None:
     wrong = []
-    for name, tree in TREES.items():
+    for name, tree in trees().items():
         for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 lines = (node.end_lineno or node.lineno) - node.lineno + 1
@@ -297,7 +303,9 @@ def test_functions_are_short() -> None:
 
 
 def test_every_module_says_what_it_is() -> None:
-    wrong = [name for name, tree in TREES.items() if tree.body and ast.get_docstring(tree) is None]
+    wrong = [
+        name for name, tree in trees().items() if tree.body and ast.get_docstring(tree) is None
+    ]
     assert not wrong, "\n".join(["", *wrong])
 
 
