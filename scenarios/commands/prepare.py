@@ -8,9 +8,12 @@ import tempfile
 from kafkasim.scenarios.commands.common import OK, InputError, one_line, say, status
 from kafkasim.scenarios.commands.spark.fleets import input_errors
 
+FLEET = ("fleet", "acks-one-loses", "--runs", "1")
+"""A command for which Spark's JVM loads what a fleet needs: to simulate, write, read and judge."""
+
 
 def prepare() -> int:
-    """Let Spark start faster: write down, once, the classes that its JVM loads for a small demo.
+    """Let Spark start faster: write down, once, the classes that its JVM loads for a small fleet.
 
     `make` does this after it has installed. Nothing but time is lost without it.
     """
@@ -20,9 +23,9 @@ def prepare() -> int:
 
         home = java_home()
     with tempfile.TemporaryDirectory(prefix="kafkasim-") as out, status("preparing Spark …"):
-        demo = [sys.executable, "-m", "kafkasim.scenarios.cli", "demo", "--runs", "2", "--out", out]
+        fleet = [sys.executable, "-m", "kafkasim.scenarios.cli", *FLEET, "--out", out]
         try:
-            say(f"class archive for Spark: {archive.make(home, demo)}")
+            say(f"class archive for Spark: {archive.make(home, fleet)}")
         except (archive.NotArchived, OSError) as error:
             raise InputError(f"no class archive was written: {one_line(error)}") from None
     return OK
