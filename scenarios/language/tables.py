@@ -266,11 +266,14 @@ class ShareGroupTable(Table):
 class WhenTable(Table):
     """A condition: the ``count``-th fact of kind ``fact`` whose fields equal ``fields``.
 
-    ``node`` restricts it to the facts of one host, or of the host that has a role by then.
+    With ``request`` or ``response`` in place of ``fact`` it is a message of that API, whose host is
+    the client. ``node`` restricts it to one host, or to the host that has a role by then.
     ``at-least`` and ``at-most`` bound numbers, and lists by their length.
     """
 
-    fact: str
+    fact: str = ""
+    request: str = ""
+    response: str = ""
     node: str | None = None
     fields: dict[str, str | int | bool] = {}
     at_least: dict[str, int] = {}
@@ -287,10 +290,10 @@ class FaultTable(Table):
 
     ``node`` is a host or a selector: leader:TOPIC-P, follower:TOPIC-P, active-controller,
     coordinator:GROUP, any-broker, any-controller, any-zookeeper, any-producer, any-consumer, or
-    @node (the host of the fact in ``when``). ``peers`` is the far side of a link; by default it is
-    every other host. ``dir`` is one of the node's log.dirs: the fault of a disk then hits the files
-    of that directory only. A ``guarded`` fault does not start if the no-loss budget does not allow
-    it at that moment. README.md says which kind takes which of the other keys.
+    @node (the host of the fact or message in ``when``). ``peers`` is the far side of a link; by
+    default it is every other host. ``dir`` is one of the node's log.dirs: the fault of a disk then
+    hits the files of that directory only. A ``guarded`` fault does not start if the no-loss budget
+    does not allow it at that moment. README.md says which kind takes which of the other keys.
     """
 
     kind: Literal[FAULT_KINDS]  # type: ignore[valid-type]

@@ -79,6 +79,8 @@ def condition(table: WhenTable) -> When:
         table.count,
         tuple(table.at_least.items()),
         tuple(table.at_most.items()),
+        table.request,
+        table.response,
     )
 
 

@@ -1,10 +1,10 @@
 """The injector: starts the faults of a scenario in a world and heals them.
 
-A condition is met while a fact is recorded. The fault then starts as an event of its own at the
-same instant, so that it interrupts no handler. The injector looks up the hosts that a fault hits
-when the fault starts. Faults of one disk or host may overlap: they are counted, and the one that
-ends last restores the disk or starts the host. A host that has not yet stopped cleanly by then is
-killed first.
+A condition is met while a fact is recorded or a message sent. The fault then starts as an event of
+its own at the same instant, so that it interrupts no handler. The injector looks up the hosts that
+a fault hits when the fault starts. Faults of one disk or host may overlap: they are counted, and
+the one that ends last restores the disk or starts the host. A host that has not yet stopped cleanly
+by then is killed first.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafkasim.model.facts import FaultEnded, FaultStarted
 from kafkasim.sim.faults.budget import Budget
-from kafkasim.sim.faults.conditions import Watch
+from kafkasim.sim.faults.conditions import MessageWatch, Watch
 from kafkasim.sim.faults.kinds import KINDS, Fault, When, validate
 from kafkasim.sim.faults.roles import Roles
 
@@ -62,12 +62,15 @@ class Injector:
                 self.watch(fault.when, fault.at_us, self._start_armed, fault)
 
     def watch(self, when: When, after_us: int, act: Callable[..., None], what: Any) -> None:
-        """Call ``act(what, node)`` ``after_us`` after a fact of ``node`` has met a condition."""
+        """Call ``act(what, node)`` ``after_us`` after a fact or message of ``node`` has met it."""
 
         def met(node: str) -> None:
             self.world.at(self.world.now + after_us, act, what, node)
 
-        Watch(self._trace, self._roles, when, met)
+        if when.fact:
+            Watch(self._trace, self._roles, when, met)
+        else:
+            MessageWatch(self.world.network, self._roles, when, met)
 
     def place(self, name: str, node: str | None = None) -> str | None:
         """Return the host that a role names now, None if nobody has it (Roles.place)."""

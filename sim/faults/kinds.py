@@ -1,13 +1,14 @@
 """Faults as data: what breaks, when and for how long; and the checks of what a user wrote.
 
 A :class:`Fault` is frozen. How it is done is in :mod:`kafkasim.sim.faults.injector`. It starts at a
-time, or after a condition is met (a :class:`When`: the n-th fact of a kind with given fields).
+time, or after a condition is met (a :class:`When`: the n-th fact of a kind, or the n-th message of
+an API, with given fields).
 Times count from the moment at which the cluster is ready.
 
 Targets are hosts, racks or data centres. A broker can also be named by its role at the moment at
 which the fault starts: ``leader:TOPIC-PARTITION``, ``follower:TOPIC-PARTITION`` (the first member
 of the ISR that does not lead), ``active-controller``, and ``@node``, the node of the fact that met
-the condition.
+the condition, or the client of the message that did.
 """
 
 from __future__ import annotations
@@ -38,18 +39,22 @@ class FaultError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class When:
-    """A condition: the ``count``-th fact of a kind whose fields have these values.
+    """A condition: the ``count``-th fact or message of a kind whose fields have these values.
 
-    The field ``topic`` may be asked of every kind that has a ``topic_id``. ``least`` and ``most``
-    bound numbers, and lists by their length: an ISR of at most one replica.
+    One of ``fact``, ``request`` and ``response`` is given. A request counts when its client sends
+    it, a response when the server sends it. The host of both is the client. The field ``topic`` may
+    be asked of every fact that has a ``topic_id``. ``least`` and ``most`` bound numbers, and lists
+    by their length: an ISR of at most one replica.
     """
 
-    fact: str  # the kind
-    fields: tuple[tuple[str, Any], ...] = ()
+    fact: str = ""  # the kind
+    fields: tuple[tuple[str, Any], ...] = ()  # an error is named
     node: str | None = None  # a host, or a role that the fact's host has by then; None is any host
     count: int = 1
     least: tuple[tuple[str, int], ...] = ()
     most: tuple[tuple[str, int], ...] = ()
+    request: str = ""  # Kafka's name of an API
+    response: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +199,16 @@ def validate_when(when: When, key: str) -> None:
     Raises:
         FaultError: one line that names the field and what is allowed.
     """
+    if sum(map(bool, (when.fact, when.request, when.response))) != 1:
+        raise FaultError(key, "give one of fact, request and response")
+    if when.fact:
+        _validate_fields(when, key)
+    if when.count < 1:
+        raise FaultError(f"{key}.count", f"must be at least 1, is {when.count}")
+
+
+def _validate_fields(when: When, key: str) -> None:
+    """Check the kind of a fact and its fields; what sends messages knows theirs."""
     fact = FACTS.get(when.fact)
     if fact is None:
         raise FaultError(f"{key}.fact", f"{when.fact!r} is none of {', '.join(FACTS)}")
@@ -207,8 +222,6 @@ def validate_when(when: When, key: str) -> None:
     for name, _ in (*when.least, *when.most):
         if COLUMNS[name] not in COUNTED:
             raise FaultError(f"{key}.{name}", "only numbers and lists have a least and a most")
-    if when.count < 1:
-        raise FaultError(f"{key}.count", f"must be at least 1, is {when.count}")
 
 
 def _validate_place(field: str, name: str, fault: Fault, places: Mapping[str, Any] | None) -> None:

@@ -31,7 +31,10 @@ GIVE_UP_US = 924_000_000
 
 
 class Wire(Protocol):
-    """Hears of the messages that are sent; no run has one, tests do."""
+    """Sees the messages that are sent: a condition on one of them does, or a test.
+
+    The condition is :class:`kafkasim.sim.faults.conditions.MessageWatch`.
+    """
 
     def record(
         self,
@@ -60,7 +63,7 @@ class Network:
         self.cards: dict[str, NetworkCard] = {}
         self.endpoints: dict[str, NetworkCard] = {}
         self.connector = Connector(kernel, paths, self.endpoints)
-        self.wire: Wire | None = None
+        self.wires: tuple[Wire, ...] = ()
         self._rules = paths.rules
         self._held: dict[Socket, None] = {}
         self._queue = kernel._queue
@@ -83,7 +86,7 @@ class Network:
         size = message.wire_size()
         peer = socket.peer
         assert peer is not None, f"send on a connection that is not open: {message}"
-        if self.wire is not None:
+        if self.wires:
             self._record(socket, peer, correlation, size, message)
         packet = Packet(peer, correlation, message, size)
         departs = self.kernel._now + delay_us
@@ -104,12 +107,12 @@ class Network:
     def _record(
         self, socket: Socket, peer: Socket, correlation: int, size: int, message: Any
     ) -> None:
-        assert self.wire is not None
         client = peer if socket.inbound else socket  # connections are numbered by their client
         direction = RESPONSE if socket.inbound else REQUEST
         names = (socket.card.name, peer.card.name, socket.purpose, direction)
         now = self.kernel._now
-        self.wire.record(now, *names, client.connection, correlation, size, message)
+        for wire in self.wires:
+            wire.record(now, *names, client.connection, correlation, size, message)
 
     def finish(self, socket: Socket, reason: str, delay_us: int) -> None:
         """End a connection from one side, ``delay_us`` from now; the end queues behind data sent.

@@ -10,6 +10,7 @@ from kafkasim.model import messages
 from kafkasim.model.messages import request_name
 from kafkasim.scenarios.language import library
 from kafkasim.scenarios.language.checks.messages import PURPOSES, api_names
+from kafkasim.scenarios.language.spec import ScenarioError, parse
 from kafkasim.scenarios.running.runner import ScenarioRun
 from kafkasim.sim.net.link_rules import HOLD, PASS, select
 
@@ -37,7 +38,8 @@ class Wire:
 def test_what_a_run_sends_may_be_selected(name: str) -> None:
     scenario, variants = library.scenario(name)
     run = ScenarioRun(scenario, 0, None, variants)
-    run.world.network.wire = wire = Wire()
+    wire = Wire()
+    run.world.network.wires = (wire,)
     run.execute()
     assert wire.purposes
     assert set(wire.purposes) <= set(PURPOSES)
@@ -57,3 +59,27 @@ def test_fetches_are_selected_by_who_asks() -> None:
     ):  # fmt: skip
         rule = select(HOLD, api, None, None)
         assert (rule("", follower, True), rule("", answer, False)) == held
+
+
+@pytest.mark.parametrize(
+    ("when", "problem"),
+    [
+        ({}, "faults.0.when: give one of fact, request and response"),
+        ({"fact": "Polled", "request": "Fetch"},
+         "faults.0.when: give one of fact, request and response"),
+        ({"request": "JoinedGroup"},
+         "faults.0.when.request: no API 'JoinedGroup'; allowed: JoinGroup"),
+        ({"response": "Heartbeat", "fields": {"member": "a"}},
+         "faults.0.when.member: a response of Heartbeat has error"),
+        ({"request": "Heartbeat", "at-least": {"member_id": 1}},
+         "faults.0.when.member_id: only numbers and lists have a least and a most"),
+    ],
+)  # fmt: skip
+def test_a_condition_that_no_message_meets_is_refused(when: dict[str, Any], problem: str) -> None:
+    data: dict[str, Any] = {"name": "waits", "claim": "Nothing.", "duration": "5s"}
+    data["topics"] = [{"name": "orders"}]
+    data["workload"] = [{"kind": "consumer-group"}]
+    data["faults"] = [{"kind": "crash", "node": "@node", "when": when}]
+    with pytest.raises(ScenarioError) as refused:
+        parse(data, "test")
+    assert str(refused.value) == f"test: {problem}"

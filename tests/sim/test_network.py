@@ -327,7 +327,7 @@ def test_the_wire_records_every_message_handed_to_a_socket():
             rows.append(row)
 
     bench, connection = echo_bench()
-    bench.network.wire = Wire()
+    bench.network.wires = (Wire(),)
     bench.send(connection, 7)
     bench.run(10_000)
     assert [row[1:8] for row in rows] == [

@@ -7,7 +7,7 @@ import random
 from kafkasim.model.config import BrokerConfig
 from kafkasim.model.records import SHARE_GROUP_STATE_TOPIC
 from kafkasim.scenarios.language.checks.allowed import some
-from kafkasim.scenarios.language.checks.messages import check_selection
+from kafkasim.scenarios.language.checks.messages import check_awaited, check_selection
 from kafkasim.scenarios.language.nodes import ANY, ROLES, candidates, log_dirs_of
 from kafkasim.scenarios.language.tables import FaultTable, OperationTable, Scenario
 from kafkasim.scenarios.language.translate import condition, translate
@@ -156,6 +156,7 @@ def check_when(
         if when is None:
             continue
         try:
+            check_awaited(f"{place}.{key}", when)
             validate_when(condition(when), f"{place}.{key}")
         except FaultError as error:
             raise ValueError(str(error)) from None

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kafkasim.model.config import ConsumerConfig
+from kafkasim.model.records import COORDINATOR_TOPICS
 from kafkasim.scenarios.language.checks.allowed import check_properties, some
 from kafkasim.scenarios.language.checks.fault_tables import check_node, check_when
 from kafkasim.scenarios.language.checks.server_tables import check_version
 from kafkasim.scenarios.language.nodes import ROLES, controller_hosts
 from kafkasim.scenarios.language.tables import OperationTable, Scenario
 from kafkasim.scenarios.language.vocabulary import ALL_BROKERS, QUORUM_VERBS, VERBS
+
+MOVES = ("reassign", "elect-leader")
+"""Operations that may name an internal topic: they move replicas and leaders, and lose nothing."""
 
 
 def check_operations(scenario: Scenario, nodes: list[str]) -> None:
@@ -95,6 +99,8 @@ def _check_names(
     if operation.kind in QUORUM_VERBS:
         _check_quorum(place, operation, scenario)
     known = list(topics)
+    if operation.kind in MOVES:
+        known += COORDINATOR_TOPICS
     if operation.topic is not None and operation.topic not in known:
         raise ValueError(f"{place}.topic: no topic {operation.topic!r}; allowed: {some(known)}")
     if operation.kind == "alter-config" and operation.group is not None:

@@ -94,7 +94,7 @@ class _Groups:
 
     def never_record(self, when: dict[str, Any]) -> bool:
         """Return whether no coordinator and no client of these groups records such a fact."""
-        wanted, named = when["fact"], when.get("fields", {})
+        wanted, named = when.get("fact"), when.get("fields", {})
         if wanted == "TransactionOffsets":
             return not self.processors
         if wanted not in ("GroupState", "MemberRequest", "OffsetCommitted"):

@@ -47,7 +47,7 @@ def _add(cast: Cast, kind: str, anchor: Anchor, delay: float, **keys: Any) -> No
 
 def _whom(anchor: Anchor, facts: tuple[str, ...], otherwise: str) -> str:
     """Return the host of the fact that is waited for, if it is such a host."""
-    return "@node" if anchor.when and anchor.when["fact"] in facts else otherwise
+    return "@node" if anchor.when and anchor.when.get("fact") in facts else otherwise
 
 
 def client_away(cast: Cast, anchor: Anchor, delay: float) -> None:
