@@ -24,8 +24,10 @@ unregisters a broker (choices/operators.py). Some clusters of 4.1 have a share g
 (choices/share_groups.py), and most of these groups meet trouble of their own (choices/sharing.py).
 In some seeds the log start passes the log end of a follower that is away (chains/overtaken.py), or
 the voters change while an election runs (worlds/voters.py). Some faults begin and end at triggers
-of all kinds (choices/triggers.py), and what could do nothing is replaced or left out
-(choices/effects.py).
+of all kinds (choices/triggers.py). A few seeds get what the others meet hardly ever (seldom/): a
+client is struck at a step of its protocol, one of two topics is recreated, transactional ids
+expire, clocks of coordinators jump, internal topics are moved, a read replica outlives its use. At
+last, what could do nothing is replaced or left out (choices/effects.py).
 
 Timeouts are lowered to seconds, so that a run of a few seconds under faults sees sessions end,
 replicas fall behind and leaders move. Each seed leaves out most kinds of faults, so that the
@@ -88,6 +90,12 @@ from kafkasim.scenarios.searching.draw_workload import (
     rack_readers,
     workloads,
 )
+from kafkasim.scenarios.searching.seldom.clocks import stepped_clocks
+from kafkasim.scenarios.searching.seldom.idle_ids import idle_ids
+from kafkasim.scenarios.searching.seldom.internal_topics import moved_internal_topics
+from kafkasim.scenarios.searching.seldom.read_leases import read_leases
+from kafkasim.scenarios.searching.seldom.recreated import recreated_topics
+from kafkasim.scenarios.searching.seldom.steps import client_steps
 from kafkasim.scenarios.searching.worlds.departures import leave_for_good
 from kafkasim.scenarios.searching.worlds.histories import histories
 from kafkasim.scenarios.searching.worlds.releases import (
@@ -156,6 +164,7 @@ def draw(seed: int) -> dict[str, Any]:
     overtaken(random.Random(f"swarm/{seed}/overtaken"), data, mode_of(seed))
     changes_in_elections(random.Random(f"swarm/{seed}/elections"), data)
     triggers(random.Random(f"swarm/{seed}/triggers"), data, mode_of(seed))
+    seldom(seed, data)
     effects(random.Random(f"swarm/{seed}/effects"), data, mode_of(seed))
     segments_that_all_take(data)
     return data
@@ -174,6 +183,17 @@ def worlds(seed: int, data: dict[str, Any]) -> None:
     histories(random.Random(f"swarm/{seed}/histories"), data)
     one_batch_segments(random.Random(f"swarm/{seed}/segments"), data)
     lost_sessions(random.Random(f"swarm/{seed}/lost-sessions"), data, mode_of(seed))
+
+
+def seldom(seed: int, data: dict[str, Any]) -> None:
+    """Let happen in some scenarios what other draws meet hardly ever."""
+    mode = mode_of(seed)
+    recreated_topics(random.Random(f"swarm/{seed}/recreated-topics"), data)
+    idle_ids(random.Random(f"swarm/{seed}/idle-ids"), data)
+    read_leases(random.Random(f"swarm/{seed}/read-leases"), data, mode)
+    stepped_clocks(random.Random(f"swarm/{seed}/stepped-clocks"), data, mode)
+    moved_internal_topics(random.Random(f"swarm/{seed}/internal-topics"), data, mode)
+    client_steps(random.Random(f"swarm/{seed}/client-steps"), data, mode)
 
 
 def _draw(seed: int) -> dict[str, Any]:

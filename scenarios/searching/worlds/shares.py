@@ -16,6 +16,7 @@ from itertools import pairwise
 from typing import Any
 
 from kafkasim.model.controller.common.records import ELR_FEATURE
+from kafkasim.model.records import COORDINATOR_TOPICS
 from kafkasim.scenarios.language.units import duration_us
 from kafkasim.scenarios.searching.draw import MODES, draw, mode_of
 
@@ -235,6 +236,47 @@ def _transacts(data: Scenario) -> bool:
     )
 
 
+def _at_steps(*apis: str) -> Callable[[Scenario], bool]:
+    """Return whether a fault strikes a client when it sends or gets a message (of these APIs)."""
+
+    def struck(data: Scenario) -> bool:
+        waits = [each.get("when", {}) for each in data["faults"] if each.get("node") == "@node"]
+        named = [when.get("request") or when.get("response") for when in waits]
+        return any(api is not None and (not apis or api in apis) for api in named)
+
+    return struck
+
+
+JOINS = ("JoinGroup", "SyncGroup", "ConsumerGroupHeartbeat")
+
+
+def _recreated(data: Scenario) -> bool:
+    """Return whether one of several topics that a group reads is deleted and created again."""
+    gone = [each["topic"] for each in _operated(data, "delete-topic")]
+    again = [each["topic"] for each in _operated(data, "create-topic") if each["topic"] in gone]
+    return any(len(w.get("topics", ())) > 1 and set(w["topics"]) & set(again)
+               for w in data["workload"])  # fmt: skip
+
+
+def _roles_clock_steps(data: Scenario) -> bool:
+    """Return whether the clock of whoever is a coordinator or the controller jumps."""
+    roles = ("coordinator:", "transaction-coordinator:", "active-controller")
+    stepped = [each["node"] for each in data["faults"] if each["kind"] == "clock-step"]
+    return any(node.startswith(roles) for node in stepped)
+
+
+def _internal_topics_move(data: Scenario) -> bool:
+    moves = _operated(data, "reassign")
+    return any(each["topic"] in COORDINATOR_TOPICS for each in moves)
+
+
+def _leases_outlast(data: Scenario) -> bool:
+    """Return whether a consumer keeps to a read replica for longer than the run."""
+    ages = [each["config"].get("metadata.max.age.ms", 0) for each in data["workload"]
+            if "rack" in each]  # fmt: skip
+    return _reads_by_rack(data) and 1000 * max(ages) > duration_us(data["duration"])
+
+
 BOTH, KRAFT, ZOOKEEPER = MODES, MODES[:1], MODES[1:]
 
 WORLDS: tuple[World, ...] = (
@@ -282,6 +324,16 @@ WORLDS: tuple[World, ...] = (
           lambda data: "read_committed" in _sharing(data)),
     World("a share group beside transactions", KRAFT, 0.03,
           lambda data: bool(_sharing(data)) and _transacts(data)),
+    World("a client is struck at a step", BOTH, 0.05, _at_steps()),
+    World("a member is struck while it joins", BOTH, 0.01, _at_steps(*JOINS)),
+    World("a share session ends at a step", KRAFT, 0.01,
+          _at_steps("ShareFetch", "ShareAcknowledge")),
+    World("one of two topics is recreated", BOTH, 0.015, _recreated),
+    World("transactional ids expire", BOTH, 0.02,
+          lambda data: _config("transactional.id.expiration.ms")(data) is not None),
+    World("a coordinator's or controller's clock jumps", BOTH, 0.025, _roles_clock_steps),
+    World("internal topics move", BOTH, 0.03, _internal_topics_move),
+    World("a read replica outlasts the run", BOTH, 0.015, _leases_outlast),
     World("2.8", ZOOKEEPER, 0.3, _release("2.8-zk")),
     World("3.9", BOTH, 0.1, _release("3.9")),
     World("4.0", KRAFT, 0.1, _release("4.0")),

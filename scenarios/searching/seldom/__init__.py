@@ -1,0 +1,1 @@
+"""What other draws meet hardly ever: steps of clients, internal topics, clocks, old knowledge."""
