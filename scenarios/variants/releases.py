@@ -1,7 +1,7 @@
 """What a ``kafka-version`` selects: defaults and rules of releases other than 4.0.
 
-The model's own defaults and rules are those of 4.0 (KAFKA.md, 0.1). A table names only what
-another release has instead. Rules of a release are subclasses, as variants are; a variant of the
+The model's own defaults and rules are those of 4.0 with later fixes (KAFKA.md, 0.1). A table names
+only what a release has instead; of those fixes only the first one is tied to releases. Rules of a release are subclasses, as variants are; a variant of the
 same rule takes precedence over the release.
 """
 
@@ -19,6 +19,7 @@ from kafkasim.model.errors import Errors
 from kafkasim.model.group.modern.assignors.spec import Assignor
 from kafkasim.model.group.modern.assignors.uniform import uniform_assign_4_1
 from kafkasim.model.group.rules import GroupRules
+from kafkasim.model.messages import FetchPartition
 from kafkasim.model.raft.rules import RaftRules
 from kafkasim.model.replication.rules import LeaderView, ReplicationRules
 from kafkasim.model.storage.rules import StorageRules
@@ -295,6 +296,16 @@ class Group41(GroupRules):
         return True
 
 
+class Replication40(ReplicationRules):
+    """The brokers of 4.0.0."""
+
+    def accepts_fetch_reply(
+        self, sent: FetchPartition, fetch_offset: int, leader_epoch: int
+    ) -> bool:
+        """Return whether the offset fits, whatever the epoch (KAFKA-18991; 3.9.1, 4.1)."""
+        return sent.fetch_offset == fetch_offset
+
+
 class Replication39(ReplicationRules):
     """The brokers of 3.9."""
 
@@ -305,6 +316,12 @@ class Replication39(ReplicationRules):
 
 class Replication28(Replication39):
     """The brokers of 2.8."""
+
+    def accepts_fetch_reply(
+        self, sent: FetchPartition, fetch_offset: int, leader_epoch: int
+    ) -> bool:
+        """Return whether the offset fits, whatever the epoch (KAFKA-18991; 3.9.1, 4.1)."""
+        return sent.fetch_offset == fetch_offset
 
     def knows_verification(self) -> bool:
         """Return False: KIP-890's first part came with 3.6."""
@@ -372,6 +389,7 @@ RULES: dict[str, dict[str, type]] = {
         "storage": Storage39,
         "transaction": Transaction39,
     },
+    "4.0": {"replication": Replication40},
     "4.1": {
         "client": Client41,
         "controller": Controller41,
@@ -382,7 +400,7 @@ RULES: dict[str, dict[str, type]] = {
         "transaction": Transaction41,
     },
 }
-"""Release to part of the model to the rules of that part that differ from 4.0's."""
+"""Release to part of the model to the rules of that part that differ from the model's own."""
 
 
 def with_version(rules: Rules, version: str) -> Rules:

@@ -10,6 +10,7 @@ from kafkasim.model.messages import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnTransaction,
+    FetchPartition,
     FindCoordinatorRequest,
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -66,6 +67,19 @@ def test_coordinators_answer_leaders_about_transactions_since_kip_890(
 def test_brokers_verify_transactions_since_kip_890(release: str, verifies: bool) -> None:
     rules = RULES.get(release, {}).get("replication", ReplicationRules)()
     assert rules.knows_verification() is verifies
+
+
+@pytest.mark.parametrize(
+    ("release", "drops"), [("2.8-zk", False), ("3.9", True), ("4.0", False), ("4.1", True)]
+)
+def test_followers_drop_the_answer_of_an_older_leader_epoch_since_kafka_18991(
+    release: str, drops: bool
+) -> None:
+    """AbstractFetcherThread.processFetchRequest of 2.8.0, 3.9.1, 4.0.0 and 4.1.0."""
+    rules = RULES.get(release, {}).get("replication", ReplicationRules)()
+    asked = FetchPartition(TP, "topic-1", 5, 0, 1, 0, 1000)
+    now = ((5, 1), (6, 1), (5, 2))  # fetch offset and leader epoch
+    assert [rules.accepts_fetch_reply(asked, *each) for each in now] == [True, False, not drops]
 
 
 @pytest.mark.parametrize(("release", "times"), [("2.8-zk", 2), ("3.9", 2), ("4.0", 1)])
