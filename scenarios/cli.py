@@ -7,18 +7,28 @@ commands and exit codes are described in ``scenarios/commands/README.md``.
 from __future__ import annotations
 
 import functools
+import inspect
 import os
 import sys
 import traceback
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
 
 import typer
 
 from kafkasim.scenarios.commands import catalogue, prepare, runs, searching, shrinking, views
-from kafkasim.scenarios.commands.common import CRASH, INPUT_ERRORS, OK, USAGE, Crashed, one_line
+from kafkasim.scenarios.commands.common import (
+    CRASH,
+    INPUT_ERRORS,
+    OK,
+    USAGE,
+    Crashed,
+    one_line,
+    say,
+)
 from kafkasim.scenarios.commands.spark import demo, fleets, reports, sweeps
-from kafkasim.sim.trace.store import TRACE_FILE
+from kafkasim.scenarios.language.vocabulary import VERSIONS
+from kafkasim.sim.trace.store import TRACE_FILE, code_version
 
 HELP = """Simulate a whole Apache Kafka cluster, break it on purpose, and see what survives.
 
@@ -35,33 +45,62 @@ Exit codes: 0 as expected, 1 crash of the simulator, 2 bad usage or input, 10 a 
 healed), 12 nondeterminism (a replay differs).
 """
 
+
+def _flowing(text: str) -> str:
+    """Return a text of paragraphs, each on one line, so that a terminal breaks them by its width.
+
+    Indented lines, as the examples of :data:`HELP`, stay as they are.
+    """
+    paragraphs = inspect.cleandoc(text).split("\n\n")
+    return "\n\n".join(one if one[0] == " " else " ".join(one.split()) for one in paragraphs)
+
+
 app = typer.Typer(
-    name="kafkasim", help=HELP, add_completion=False, pretty_exceptions_enable=False,
+    name="kafkasim", help=_flowing(HELP), add_completion=False, pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )  # fmt: skip
-app.command("list")(catalogue.listing)
-app.command("run")(runs.run)
-app.command("replay")(runs.replay)
-app.command("search")(searching.search)
-app.command("shrink")(shrinking.shrink)
-app.command("explain")(views.explain)
-app.command("describe")(views.describe)
-app.command("metrics")(fleets.metrics)
-app.command("fleet")(fleets.fleet)
-app.command("sweep")(sweeps.sweep)
-app.command("compare")(sweeps.compare)
-app.command("check")(fleets.check)
-app.command("plot")(fleets.plot)
-app.command("report")(reports.report)
-app.command("demo")(demo.demo)
-app.command("prepare")(prepare.prepare)
+COMMANDS: dict[str, Callable[..., int | None]] = {
+    "list": catalogue.listing,
+    "run": runs.run,
+    "replay": runs.replay,
+    "search": searching.search,
+    "shrink": shrinking.shrink,
+    "explain": views.explain,
+    "describe": views.describe,
+    "metrics": fleets.metrics,
+    "fleet": fleets.fleet,
+    "sweep": sweeps.sweep,
+    "compare": sweeps.compare,
+    "check": fleets.check,
+    "plot": fleets.plot,
+    "report": reports.report,
+    "demo": demo.demo,
+    "prepare": prepare.prepare,
+}
+
+for _name, _function in COMMANDS.items():
+    app.command(_name, help=_flowing(_function.__doc__ or ""))(_function)
 
 _CLICK_ERROR: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
 """Newer versions of typer bring their own click; the exception is the same in all."""
 
 
+def _tell_version(wanted: bool) -> None:
+    if wanted:
+        say(f"kafkasim, code {code_version()[:12]}, models Kafka {', '.join(VERSIONS)}")
+        raise typer.Exit
+
+
 @app.callback()
-def _root() -> None:
+def _root(
+    _version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_tell_version, is_eager=True,
+            help="Print the code's version, and the releases of Kafka that it models.",
+        ),
+    ] = False,
+) -> None:  # fmt: skip
     pass
 
 
@@ -85,7 +124,7 @@ def invoke(arguments: Sequence[str]) -> int:
         )
         return code if isinstance(code, int) else OK
     except _CLICK_ERROR as error:
-        return _complain(f"{one_line(error.format_message())} (see kafkasim --help)")
+        return _complain(_usage(error))
     except INPUT_ERRORS as error:
         return _complain(one_line(error))
     except (KeyboardInterrupt, typer.Abort):
@@ -102,6 +141,14 @@ def invoke(arguments: Sequence[str]) -> int:
         traceback.print_exc()
         sys.stderr.write("crash: kafkasim itself failed\n")
         return CRASH
+
+
+def _usage(error: Any) -> str:
+    """Return what is wrong with a command line, and whose help says what is right."""
+    context = getattr(error, "ctx", None)
+    command = "kafkasim" if context is None else context.command_path
+    told = one_line(error.format_message()).replace("Value error, ", "")
+    return f"{told} (see {command} --help)"
 
 
 @functools.cache

@@ -58,7 +58,7 @@ WithoutInternal = Annotated[
 
 def describe(
     place: RunDirectory,
-    what: Annotated[View, typer.Argument(help="What to describe.")],
+    what: Annotated[View, typer.Argument(metavar="VIEW", help="What to describe.")],
     at: Moment = "end",
     topic: Annotated[str | None, typer.Option(help="topics, log-dirs: only this topic.")] = None,
     group: Annotated[str | None, typer.Option(help="groups: only this group.")] = None,

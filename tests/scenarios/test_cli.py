@@ -14,7 +14,7 @@ from kafkasim.scenarios.commands import runs
 from kafkasim.scenarios.commands.common import exit_code
 from kafkasim.scenarios.running import runner
 from kafkasim.scenarios.showing.report import command
-from kafkasim.sim.trace.store import TRACE_FILE
+from kafkasim.sim.trace.store import TRACE_FILE, code_version
 
 SMALL = """
 name = "small"
@@ -153,8 +153,10 @@ def test_a_crash_of_the_simulator_leaves_the_trace_until_then(
         (["run", "split-brain", "--set", "durration=5s"], "durration: unknown key"),
         (["run", "split-brain", "--seed", "minus"], "--seed"),
         (["run", "split-brain", "--runs", "0"], "--runs"),
-        (["run"], "Missing argument 'SCENARIO'"),
+        (["run"], "Missing argument 'SCENARIO'. (see kafkasim run --help)"),
         (["runn"], "No such command 'runn'"),
+        (["describe", "x", "topic"], "for 'VIEW': 'topic' is not one of 'topics', 'groups'"),
+        (["plot", "isr", "x"], "for 'KIND': 'isr' is not one of 'isr-flapping', "),
         (["replay", "nowhere"], "nowhere: no such directory"),
         (["describe", "nowhere", "topics"], "nowhere: no such directory"),
         (["metrics", "nowhere"], "nowhere: no such directory"),
@@ -172,6 +174,25 @@ def test_bad_input_is_one_clear_line(
     assert err.startswith("kafkasim: error: ")
     assert err.count("\n") == 1
     assert message in err
+
+
+def test_the_version_names_the_code_and_kafkas_releases(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code, out, _ = _run(capsys, "--version")
+    wanted = f"kafkasim, code {code_version()[:12]}, models Kafka 2.8-zk, 3.9, 4.0, 4.1\n"
+    assert (code, out) == (0, wanted)
+
+
+def test_paragraphs_of_a_help_fill_its_lines(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    code, out, _ = _run(capsys, "run", "--help")
+    told = " Prints a line for a run that went as expected and a screen for one that did"
+    first, second = out.split(told)[1].splitlines()[:2]
+    assert (code, first.strip()) == (0, "")
+    assert second.startswith(" not, with the command that replays it. Durations count")
 
 
 def test_an_output_directory_that_is_a_file_is_refused(

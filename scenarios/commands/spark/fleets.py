@@ -359,7 +359,8 @@ class Picture(StrEnum):
 
 def plot(
     kind: Annotated[
-        Picture, typer.Argument(help="isr-flapping and latency: a run; fleet: a fleet.")
+        Picture,
+        typer.Argument(metavar="KIND", help="isr-flapping, latency: of a run; fleet: of a fleet."),
     ],
     place: StoredPlace,
     out: Annotated[
