@@ -65,6 +65,10 @@ RAISED_STORIES: dict[str, tuple[list[Timed], list[Timed], list[Timed]]] = {
         SENT, [_appended(2, 1, 2, 12), _rewritten(2.1, 1, 11)],
         [_appended(2, 1, 1, 12), _rewritten(2.1, 1, 11)],
     ),
+    "EPOCHREASON a leader that never knew the producer took a later batch first": (
+        SENT[:1], [_appended(2, 0, 2, 12), _rewritten(2.1, 1, 11)],
+        [_appended(2, 0, 0, 12), _rewritten(2.1, 1, 11)],
+    ),
     "EPOCHREASON a batch that was numbered anew had been appended": (
         ONCE, [_appended(2.2, 1, 2, 12), _rewritten(3, 2, 13)],
         [_appended(2.2, 1, 0, 12, epoch=1), _rewritten(3, 2, 13)],

@@ -23,13 +23,13 @@ _OWN = """
     WHERE base_sequence >= 0"""
 
 _GAPS = """
-    -- Where a leader took another sequence than the next, and elections of a leader without the end
-    -- of what the one before had appended.
+    -- Where a leader took another sequence than the next, or than 0 in an epoch, and elections of a
+    -- leader without the end of what the one before had appended.
     SELECT run, topic_id, partition, producer_id, seq
     FROM (SELECT *, lag(producer_epoch) OVER one AS epoch_before,
                  lag(base_sequence + size(record_ids)) OVER one AS expected
           FROM own WINDOW one AS (PARTITION BY run, topic_id, partition, producer_id ORDER BY seq))
-    WHERE producer_epoch = epoch_before AND base_sequence != expected % 2147483648
+    WHERE base_sequence != IF(producer_epoch = epoch_before, expected % 2147483648, 0)
     UNION ALL
     SELECT run, topic_id, partition, producer_id, seq
     FROM (SELECT *, last(next_offset, true) OVER (

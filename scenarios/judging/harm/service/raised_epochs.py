@@ -10,7 +10,7 @@ request at least, and an id has 32767 epochs. A partition asks for it in four ca
   shows that it had been appended (maybeResolveSequences);
 - a leader answers OUT_OF_ORDER_SEQUENCE_NUMBER to the batch behind the last acknowledged one, or
   behind one that expired (canRetry). An honest leader has a gap then: a batch of the partition was
-  given up, or a leader had appended one that the next leader lacks; or a leader that had forgotten
+  given up, or a leader had appended one that the next leader lacks; or a leader that did not know
   the producer took a later batch first (ProducerAppendInfo.checkSequence takes any then);
 - an earlier attempt of a batch that was numbered anew had been appended: its acknowledgement makes
   the producer go on at a sequence that the log does not expect in the new epoch;
@@ -44,7 +44,7 @@ class _Appended:
     """What leaders have appended of one producer in one partition."""
 
     epoch: int = -1
-    next_sequence: int = -1
+    next_sequence: int = 0  # −1: a leader lacks the last batches, and nobody has appended since
     end_offset: int = -1
     batches: deque[tuple[int, tuple[int, ...]]] = field(
         default_factory=lambda: deque(maxlen=IN_FLIGHT)
@@ -92,7 +92,8 @@ class RaisedEpochs:
             return
         key = (fact.topic_id, fact.partition)
         known = self._logs.setdefault(key, {}).setdefault(fact.producer_id, _Appended())
-        if fact.producer_epoch == known.epoch and fact.base_sequence != known.next_sequence:
+        expected = known.next_sequence if fact.producer_epoch == known.epoch else 0
+        if fact.base_sequence != expected and known.next_sequence >= 0:
             self._note_gap(seq, fact.producer_id, key)
         known.epoch = fact.producer_epoch
         known.next_sequence = add_sequence(fact.base_sequence, len(fact.record_ids))
@@ -104,7 +105,7 @@ class RaisedEpochs:
         for producer_id, known in self._logs.get(key, {}).items():
             if known.end_offset > fact.start_offset:
                 self._note_gap(seq, producer_id, key)
-                known.end_offset, known.epoch = fact.start_offset, -1
+                known.end_offset, known.next_sequence = fact.start_offset, -1
 
     def _note_gap(self, seq: int, producer_id: int, key: PartitionKey) -> None:
         self._gaps[producer_id, key] = seq
