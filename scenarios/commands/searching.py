@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 GivenScenario = Annotated[
     str | None,
     typer.Argument(
-        metavar="[SCENARIO]",
+        metavar="SCENARIO",
         help="A name or a .toml file, to draw faults for. Without it, whole clusters are drawn.",
     ),
 ]

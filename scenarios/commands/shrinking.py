@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 Named = Annotated[
     str | None,
-    typer.Argument(metavar="[SCENARIO]", help="A name from `kafkasim list`, or a .toml file."),
+    typer.Argument(metavar="SCENARIO", help="A name from `kafkasim list`, or a .toml file."),
 ]
 FromSearch = Annotated[
     int | None,

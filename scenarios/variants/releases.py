@@ -1,8 +1,8 @@
 """What a ``kafka-version`` selects: defaults and rules of releases other than 4.0.
 
 The model's own defaults and rules are those of 4.0 with later fixes (KAFKA.md, 0.1). A table names
-only what a release has instead; of those fixes only the first one is tied to releases. Rules of a release are subclasses, as variants are; a variant of the
-same rule takes precedence over the release.
+only what a release has instead, so not every later fix is tied to releases. Rules of a release are
+subclasses, as variants are; a variant of the same rule takes precedence over the release.
 """
 
 from __future__ import annotations
