@@ -2,7 +2,8 @@
 
 ``seeds/*.json`` hold the scenario's data as it was drawn (the swarm's generator has changed since),
 the seed, the story of the bug, and the verdict and anomalies of the run as it must be. A change of
-the model that changes them on purpose says so in its commit.
+the model that changes them on purpose says so in its commit. A run that stands still for minutes
+may end early (``expect.within``): later than each timeout that it sets, and with the same missing.
 
 A seed in which an excuse is in force runs in ``tests/scenarios/test_excuses_hide_no_variant.py``,
 which holds it to the same, and once is enough.
