@@ -388,7 +388,7 @@ class Process:
     def ground_truth(self) -> list[Any]:
         """Return the facts that record this process's state at the end of a run.
 
-        These are FinalReplica, FinalOffset and FinalPosition.
+        These are FinalReplica, FinalCleaned, FinalOffset, FinalPosition, FinalSharePartition.
         """
         return []
 

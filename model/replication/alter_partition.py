@@ -26,7 +26,7 @@ LANE = "alter-partition"
 RETRY_US = 50_000
 
 
-class ControllerLink(Protocol):
+class ControllerChannel(Protocol):
     """A channel to the active controller (NodeToControllerChannelManager)."""
 
     def send(self, message: Any, now: int, done: Done) -> None:
@@ -45,7 +45,7 @@ class BrokerIdentity(Protocol):
 class AlterPartitionManager:
     """Queues proposals and sends them; an :class:`IsrChannel`."""
 
-    def __init__(self, process: BrokerIdentity, link: ControllerLink) -> None:
+    def __init__(self, process: BrokerIdentity, link: ControllerChannel) -> None:
         self.process = process
         self.link = link
         self.in_flight = False

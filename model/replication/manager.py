@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from kafkasim.model.facts import FinalCleaned, FinalReplica
 from kafkasim.model.records import TopicPartition
-from kafkasim.model.replication.alter_partition import AlterPartitionManager, ControllerLink
+from kafkasim.model.replication.alter_partition import AlterPartitionManager, ControllerChannel
 from kafkasim.model.replication.dynamic_config import DynamicBrokerConfig
 from kafkasim.model.replication.fetching.fetchers import ReplicaFetchers
 from kafkasim.model.replication.logs.log_manager import LogManager
@@ -57,7 +57,7 @@ class ReplicaManager:
         rules: ReplicationRules,
         storage_rules: StorageRules,
         image: MetadataImage,
-        controller: ControllerLink,
+        controller: ControllerChannel,
         coordinator_committed: Callable[[TopicPartition, int], None],
     ) -> None:
         self._broker_id = process.broker_id

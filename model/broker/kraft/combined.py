@@ -19,6 +19,7 @@ from kafkasim.model.broker.kraft.broker import Broker, SharedServer
 from kafkasim.model.broker.rules import BrokerRules
 from kafkasim.model.config import BrokerConfig
 from kafkasim.model.controller.kraft.controller import Controller
+from kafkasim.model.controller.kraft.ports import PartRules
 from kafkasim.model.effects import Process, Request
 from kafkasim.model.raft.client import RaftClient
 from kafkasim.model.storage.files import Files
@@ -27,8 +28,7 @@ from kafkasim.model.storage.files import Files
 class CombinedNode(Process):
     """Broker and controller ``node_id``; the host's name is the broker's endpoint.
 
-    ``voters`` has the address of the controller's endpoint. ``rules`` are the controller's parts,
-    as :class:`~kafkasim.model.controller.kraft.controller.Controller` takes them.
+    ``voters`` has the address of the controller's endpoint. ``rules`` are the controller's.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class CombinedNode(Process):
         config: BrokerConfig,
         rack: str | None,
         voters: dict[int, str],
-        rules: Any,
+        rules: PartRules,
         broker_rules: BrokerRules,
         files: Files,
         rng: random.Random,
@@ -107,5 +107,5 @@ class CombinedNode(Process):
             self.broker.on_request(item, now)
 
     def ground_truth(self) -> list[Any]:
-        """Return the final state of replicas and committed offsets."""
+        """Return the final state of replicas, committed offsets and share partitions, as facts."""
         return self.broker.ground_truth()

@@ -29,9 +29,8 @@ from kafkasim.model.controller.common.image import MetadataImage
 from kafkasim.model.controller.common.responses import api_versions, not_controller
 from kafkasim.model.controller.kraft.active import LANE, ActiveController
 from kafkasim.model.controller.kraft.committed import CommittedMetadata
-from kafkasim.model.controller.kraft.ports import Listeners, Raft
+from kafkasim.model.controller.kraft.ports import Listeners, PartRules, Raft
 from kafkasim.model.controller.kraft.requests import HANDLERS
-from kafkasim.model.controller.kraft.rules import ControllerRules
 from kafkasim.model.directories import metadata_root
 from kafkasim.model.effects import Exit, Post, Process, Request, Respond
 from kafkasim.model.messages import (
@@ -58,9 +57,9 @@ METADATA_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"  # Uuid.METADATA_TOPIC_ID
 class Controller(Process):
     """A voter of the metadata quorum or a standby.
 
-    ``voters``: the addresses of the voters, by id. ``rules``: an object with ``controller``,
-    ``raft`` and ``storage``. ``features`` and ``directory_id``: the feature levels of the bootstrap
-    metadata and the id of the metadata log's directory, as kafka-storage format has set them.
+    ``voters``: the addresses of the voters, by id. ``features`` and ``directory_id``: the feature
+    levels of the bootstrap metadata and the id of the metadata log's directory, as kafka-storage
+    format has set them.
     ``voter_directories``: those of the first voters, if voters may change (kraft.version 1).
     ``whole``: the process that this controller is part of, in combined mode; its broker joins
     ``listeners``.
@@ -86,7 +85,7 @@ class Controller(Process):
         node_id: int,
         voters: dict[int, str],
         config: BrokerConfig,
-        rules: Any,
+        rules: PartRules,
         files: Files,
         rng: random.Random,
         now: int,
@@ -102,7 +101,7 @@ class Controller(Process):
         self.features = dict(features or {})
         self.voters = dict(voters)  # the log may change it (KIP-853)
         self.config = config
-        self.rules: ControllerRules = rules.controller
+        self.rules = rules.controller
         self.placement_rng = random.Random(rng.getrandbits(64))
         self.committed = CommittedMetadata(self.out, config)
         self._snapshots = SnapshotGenerator(config, now)
@@ -112,7 +111,7 @@ class Controller(Process):
         self.listeners = Listeners(self)
         self.raft = self.new_raft(rules, now)
 
-    def new_raft(self, rules: Any, now: int) -> Raft:
+    def new_raft(self, rules: PartRules, now: int) -> Raft:
         """Build the Raft client over the metadata log in this controller's files."""
         config = self.config
         log = UnifiedLog(

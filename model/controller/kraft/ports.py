@@ -1,12 +1,26 @@
-"""What a controller and the metadata quorum need of each other."""
+"""What a controller and the metadata quorum need of each other, and the rules of both."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from kafkasim.model.controller.kraft.rules import ControllerRules
 from kafkasim.model.effects import Request
+from kafkasim.model.raft.rules import RaftRules
 from kafkasim.model.records import RecordBatch
+from kafkasim.model.storage.rules import StorageRules
+
+
+class PartRules(Protocol):
+    """The rules of a controller's parts."""
+
+    @property
+    def controller(self) -> ControllerRules: ...
+    @property
+    def raft(self) -> RaftRules: ...
+    @property
+    def storage(self) -> StorageRules: ...
 
 
 class Raft(Protocol):
