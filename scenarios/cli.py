@@ -21,6 +21,7 @@ from kafkasim.scenarios.commands.common import (
     CRASH,
     INPUT_ERRORS,
     OK,
+    STOPPED,
     USAGE,
     Crashed,
     one_line,
@@ -128,7 +129,7 @@ def invoke(arguments: Sequence[str]) -> int:
     except INPUT_ERRORS as error:
         return _complain(one_line(error))
     except (KeyboardInterrupt, typer.Abort):
-        return 130
+        return STOPPED
     except BrokenPipeError:
         raise
     except Crashed as crash:

@@ -27,6 +27,8 @@ USAGE = 2
 SAFETY = 10
 LIVENESS = 11
 NONDETERMINISM = 12
+STOPPED = 130
+"""The exit code after Ctrl-C, as a shell has it."""
 
 
 class InputError(Exception):

@@ -15,6 +15,7 @@ from kafkasim.scenarios.commands.common import (
     NONDETERMINISM,
     OK,
     SAFETY,
+    STOPPED,
     Crashed,
     InputError,
     RunName,
@@ -200,15 +201,32 @@ def run(
 
 
 def _run_many(asked: RunRequest, seeds: range, out: Path | None, json: bool, explain: bool) -> int:
-    results = []
+    results = _results(asked, seeds, out)
+    stopped = len(results) < len(seeds)
+    if stopped:
+        typer.echo(f"stopped after {len(results)} of {len(seeds)} runs", err=True)
+    if json:
+        say_json([result.summary() for result in results])
+    elif results:
+        _show_many(asked, results, explain)
+    return STOPPED if stopped else exit_code(results)
+
+
+def _results(asked: RunRequest, seeds: range, out: Path | None) -> list[Result]:
+    """Run seed after seed; after Ctrl-C return what has been found so far."""
+    results: list[Result] = []
     with progress_bar(asked.scenario.name, len(seeds)) as advance:
         for seed in seeds:
             place = None if out is None else out / f"seed-{seed}"
-            results.append(asked.run(seed, place))
+            try:
+                results.append(asked.run(seed, place))
+            except KeyboardInterrupt:
+                break
             advance()
-    if json:
-        say_json([result.summary() for result in results])
-        return exit_code(results)
+    return results
+
+
+def _show_many(asked: RunRequest, results: list[Result], explain: bool) -> None:
     for result in results:
         _head(result)
         if explain and result.directory is not None:
@@ -218,7 +236,6 @@ def _run_many(asked: RunRequest, seeds: range, out: Path | None, json: bool, exp
         told = [] if result.directory is None else tell(Path(result.directory), SHORT_STORY)
         say(_screen(asked, result, told))
     console().print(verdict_table(results[0].scenario, results))
-    return exit_code(results)
 
 
 def _run_kept(asked: RunRequest, seed: int, out: Path | None) -> tuple[Result, Path]:

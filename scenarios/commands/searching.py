@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +11,7 @@ import typer
 from kafkasim.scenarios.commands.common import (
     OK,
     SAFETY,
+    STOPPED,
     InputError,
     console,
     make_directory,
@@ -92,13 +94,16 @@ def search(
     keeper = None if out is None else _keeper(out, budget, source)
     tally = _searched(span, variants, jobs, source, keeper, json)
     hit = next((f for f in tally.findings if f.verdict == "fail"), None) if variants else None
+    stopped = tally.seeds < len(span) and hit is None
+    if stopped:
+        typer.echo(f"stopped after {tally.seeds} of {len(span)} seeds", err=True)
     if json:
         _print_json(tally, variants, first, hit)
-    else:
+    elif tally.seeds:
         _conclude(tally, variants, hit)
-    if variants:
-        return OK if hit is not None else SAFETY
-    return SAFETY if tally.findings else OK
+    if stopped:
+        return STOPPED
+    return SAFETY if (hit is None if variants else tally.findings) else OK
 
 
 def given(
@@ -142,9 +147,9 @@ def _searched(
     keeper: Keeper | None,
     json: bool,
 ) -> Tally:
-    """Run the seeds; tell and keep the failures."""
+    """Run the seeds, as far as Ctrl-C lets them come; tell and keep the failures."""
     tally = Tally(source)
-    with progress_bar("searching", len(span)) as advance:
+    with progress_bar("searching", len(span)) as advance, suppress(KeyboardInterrupt):
         for finding in run_search(span, variants, jobs, source):
             known = tally.knows(finding)
             tally.add(finding)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from kafkasim.scenarios.cli import invoke
-from kafkasim.scenarios.commands import runs
+from kafkasim.scenarios.commands import runs, searching
 from kafkasim.scenarios.commands.common import exit_code
 from kafkasim.scenarios.running import runner
+from kafkasim.scenarios.running.runner import run as run_once
+from kafkasim.scenarios.searching.search import Finding, search
 from kafkasim.scenarios.showing.report import command
 from kafkasim.sim.trace.store import TRACE_FILE, code_version
 
@@ -193,6 +196,34 @@ def test_paragraphs_of_a_help_fill_its_lines(
     first, second = out.split(told)[1].splitlines()[:2]
     assert (code, first.strip()) == (0, "")
     assert second.startswith(" not, with the command that replays it. Durations count")
+
+
+def test_the_runs_until_ctrl_c_are_shown(
+    small: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def second_is_stopped(scenario: Any, seed: int, *others: Any) -> Any:
+        if seed == 1:
+            raise KeyboardInterrupt
+        return run_once(scenario, seed, *others)
+
+    monkeypatch.setattr(runs, "run_once", second_is_stopped)
+    code, out, err = _run(capsys, "run", small, "--runs", "3")
+    assert (code, err) == (130, "stopped after 1 of 3 runs\n")
+    assert "small: 1 run" in out
+
+
+def test_the_seeds_of_a_search_until_ctrl_c_are_shown(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(searching, "run_search", _one_seed)
+    code, out, err = _run(capsys, "search", "--seeds", "3")
+    assert (code, err) == (130, "stopped after 1 of 3 seeds\n")
+    assert out.startswith("1 seeds (1 kraft), ")
+
+
+def _one_seed(*_: Any) -> Iterator[Finding]:
+    yield from search(range(2, 3), [], 1)
+    raise KeyboardInterrupt
 
 
 def test_an_output_directory_that_is_a_file_is_refused(

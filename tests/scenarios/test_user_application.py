@@ -421,7 +421,7 @@ def test_a_topic_that_only_an_application_writes_is_named(write) -> None:
 def test_an_application_that_does_not_say_what_it_has_processed_is_named(write) -> None:
     read = body_of_main("pass")
     (told,) = run(write(read)).result.remarks
-    assert told.startswith("the application of group group never calls kafkasim.processed():")
+    assert told.startswith("the application of group group never calls kafkasim.processed(), so")
     says = read.replace("import asyncio", "from kafkasim import processed")
     assert run(write(says.replace("    pass", "    processed(order)"))).result.remarks == []
 

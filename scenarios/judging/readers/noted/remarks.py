@@ -70,9 +70,8 @@ class Remarks:
         found += [line for place in self._strange if (line := self._unknown(*place))]
         found += self._written()
         found += [
-            f"the application of group {group} never calls kafkasim.processed(): its records count"
-            " as processed as soon as it asks for more or commits, so a commit that comes before"
-            " the work is not seen"
+            f"the application of group {group} never calls kafkasim.processed(), so a commit that"
+            " comes before the work is not seen"
             for group in self._assumed
         ]
         if missing:
