@@ -35,7 +35,8 @@ def idle_ids(rng: random.Random, data: dict[str, Any]) -> None:
     if not writers or rng.random() >= SHARE or is_about_its_faults(data):
         return
     config = data["cluster"]["config"]
-    expires = config["transactional.id.expiration.ms"] = rng.choice((500, 1000, 2000))
+    expires = _least(data) + rng.choice((500, 1000, 2000))
+    config["transactional.id.expiration.ms"] = expires
     scan = config[SCAN] = rng.choice((100, 500, 1000))
     for each in writers:
         own = each.get("producer-config", each["config"])
@@ -45,12 +46,28 @@ def idle_ids(rng: random.Random, data: dict[str, Any]) -> None:
             each["rate"] = f"{max(6, round(60_000 / idle))}/m"
             each["transaction-records"] = rng.choice((1, 1, 2))
             each["transaction-time"] = "100ms"
-    ends = max(duration_us(data["duration"]) / 1000, 12_000)
+    ends = max(duration_us(data["duration"]) / 1000, 12_000, 3.2 * (expires + scan))
     data["duration"] = ms(ends)
     for _ in range(rng.choice((1, 2))):
         _away(rng, data, (expires + scan) * rng.uniform(0.8, 2.5))
     if rng.random() < UNWRITABLE and not has_second_process(data):
         _unwritable(rng, data, rng.choice(writers))
+
+
+def _least(data: dict[str, Any]) -> int:
+    """Return how many ms an id must be kept for a processor to get on.
+
+    A processor that has its producer id joins its group before it begins a transaction. The group
+    may wait for the session of a member that is gone, and for its initial delay. With an id that
+    expires meanwhile it would fail and join anew for ever.
+    """
+    sessions = [
+        int(each["config"].get("session.timeout.ms", 45_000))
+        for each in data["workload"]
+        if each["kind"] == "processor"
+    ]
+    delay = data["cluster"]["config"].get("group.initial.rebalance.delay.ms", 3000)
+    return max(sessions) + int(delay) if sessions else 0
 
 
 def _away(rng: random.Random, data: dict[str, Any], lasts: float) -> None:
