@@ -24,9 +24,9 @@ def rewritten(*ids: int, partition: int = 0) -> tuple[str, facts.SequencesRewrit
     return ("producer-1", facts.SequencesRewritten(T, partition, 7, 1, ids))
 
 
-def failed(*ids: int, node: str = "producer-1") -> tuple[str, facts.SendFailed]:
+def failed(*ids: int, node: str = "producer-1", partition: int = 0) -> tuple[str, facts.SendFailed]:
     """A producer gives a batch up."""
-    return (node, facts.SendFailed(T, 0, ids, "TIMED_OUT", True, 9000, 2))
+    return (node, facts.SendFailed(T, partition, ids, "TIMED_OUT", True, 9000, 2))
 
 
 def processor(output: str = "orders") -> tuple[str, facts.ProcessorStarted]:
@@ -43,11 +43,11 @@ IDEMPOTENCE_CASES: dict[str, tuple[Case, dict[str, int]]] = {
     "sent once, stored twice, and the producer was told of an error": (
         [topic(), failed(100), TWICE], BOTH),
     "sent once, stored twice: another partition of the producer had the gap": (
-        [topic(), rewritten(100, partition=1), TWICE], BOTH),
+        [topic(), failed(99, partition=1), rewritten(100, partition=1), TWICE], BOTH),
     "sent once, stored twice: another batch was numbered anew": (
-        [topic(), rewritten(101), TWICE], BOTH),
+        [topic(), failed(99), rewritten(101), TWICE], BOTH),
     "stored twice: the partition has a gap, so the batch was numbered anew": (
-        [topic(), rewritten(100), TWICE], STORED),
+        [topic(), failed(99), rewritten(100), TWICE], STORED),
     "stored twice, without idempotence": (
         [topic(), final(1, 100, 100, leading=True, producer=-1)], STORED),
     "stored twice by a processor, which may process twice": (
