@@ -19,6 +19,7 @@ from kafkasim.analysis.checks.harm.waits import answers, shutdown, watermark
 from kafkasim.analysis.checks.harm.waits.dead_members import DEAD_MEMBERS
 from kafkasim.analysis.checks.outside.audit import AUDIT
 from kafkasim.analysis.checks.outside.results import RESULTS
+from kafkasim.analysis.checks.settings.min_isr import HIGH_WATERMARK_NEEDS_MIN_ISR
 from kafkasim.analysis.checks.shares import queries as shares
 from kafkasim.analysis.checks.transactions import queries as transactions
 from kafkasim.analysis.checks.transactions.verified import VERIFIED_IN_ORDER
@@ -50,7 +51,7 @@ CHECKS: dict[str, str] = {
     "vanished-offset": readers.VANISHED_OFFSET,
     "one-leader-per-epoch": replication.ONE_LEADER,
     "clean-leader-holds-exposed": replication.CLEAN_LEADER_HOLDS_EXPOSED,
-    "high-watermark-min-isr": replication.HIGH_WATERMARK_NEEDS_MIN_ISR,
+    "high-watermark-min-isr": HIGH_WATERMARK_NEEDS_MIN_ISR,
     "high-watermark-monotonic": replication.HIGH_WATERMARK_MONOTONIC,
     "isr-members-eligible": replication.ISR_ELIGIBLE,
     "readers-stay-in-isr": replication.READ_REPLICA_IN_ISR,

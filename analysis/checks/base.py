@@ -353,8 +353,7 @@ COMMITTED_PARTS = """
     WHERE reason != 'none'"""
 
 TOPICS = """
-    SELECT DISTINCT run, topic, topic_id, least(min_isr, replication_factor) AS needed
-    FROM TopicCreated"""
+    SELECT DISTINCT run, topic, topic_id FROM TopicCreated"""
 
 
 def partition_for(name: str) -> str:

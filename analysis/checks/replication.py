@@ -90,38 +90,6 @@ CLEAN_LEADER_HOLDS_EXPOSED = offending(
     " node, leader_epoch, start, promised",
 )
 
-HIGH_WATERMARK_NEEDS_MIN_ISR = offending(
-    # At each advance effective min.insync.replicas replicas had told the leader such a LEO. In
-    # ZooKeeper mode a member of the leader's ISR that was no replica when the leader epoch began
-    # counts for one (judging/invariants/zookeeper.py:Strangers).
-    """
-    WITH low AS (
-        SELECT run, topic_id, partition, seq, node, leader_epoch, high_watermark,
-               size(acknowledged) AS replicas, needed
-        FROM HighWatermark JOIN topics USING (run, topic_id)
-        WHERE size(acknowledged) < needed
-    ), strangers AS (
-        SELECT low.run, low.topic_id, low.partition, low.seq,
-               max_by(size(array_except(isr, assigned)), told.seq) AS strangers
-        FROM low
-        JOIN (SELECT run, topic_id, partition, node, leader_epoch, seq, isr FROM BecameLeader
-              UNION ALL
-              SELECT run, topic_id, partition, node, leader_epoch, seq, isr FROM IsrChanged) AS told
-            ON told.run = low.run AND told.topic_id = low.topic_id
-               AND told.partition = low.partition AND told.node = low.node
-               AND told.leader_epoch = low.leader_epoch AND told.seq < low.seq
-        JOIN (SELECT run, topic_id, partition, leader_epoch, min_by(replicas, seq) AS assigned
-              FROM PartitionChanged GROUP BY run, topic_id, partition, leader_epoch) AS begun
-            ON begun.run = low.run AND begun.topic_id = low.topic_id
-               AND begun.partition = low.partition AND begun.leader_epoch = low.leader_epoch
-        LEFT SEMI JOIN ZkControllerWrite ON ZkControllerWrite.run = low.run
-        GROUP BY low.run, low.topic_id, low.partition, low.seq)
-    SELECT * FROM low LEFT JOIN strangers USING (run, topic_id, partition, seq)
-    WHERE replicas < needed - coalesce(strangers, 0)""",
-    "'MINISR'",
-    "'%s: high watermark %d with %d of %d replicas', node, high_watermark, replicas, needed",
-)
-
 FALLEN_MARKS = """
     -- The leaderships whose high watermarks are not in order. Rows lie in the order of seq already:
     -- to collect them costs less than to sort them for a window.

@@ -13,6 +13,7 @@ from kafkasim.model import facts
 from tests.analysis.analysis_rows import At, Case, passing, registered
 from tests.analysis.reader_cases import APART
 from tests.scenarios.invariant_stories.judged import LIMITS
+from tests.scenarios.invariant_stories.minima import STORIES as MINIMA
 from tests.scenarios.test_consumer_group_judge import STORIES as CONSUMER_GROUPS
 from tests.scenarios.test_harm import STORIES as HARM
 from tests.scenarios.test_invariants import STORIES as INVARIANTS
@@ -82,6 +83,7 @@ STORY_CASES = {
     **_cases(HARM, _to_end, {"DEADINISR": "DEADINISR"}),
     **_cases(STEADY_CLOCKS, _at, {each: each for each in ("SHUTDOWNENDS", "FENCEREASON")}),
     **_cases(INVARIANTS, passing, {each: each for each in ("READISR", *OF_GROUPS)}),
+    **_cases(MINIMA, passing, {"MINISR": "MINISR"}),
     **_cases(LATE_UNFENCING, passing, {"ISRELIG": "ISRELIG"}),
     **_cases(
         CONSUMER_GROUPS,

@@ -20,12 +20,20 @@ from tests.scenarios.fact_makers import (
     committed,
     fetched,
 )
-from tests.scenarios.invariant_stories import evictions, membership, readers, rebalances, replicas
+from tests.scenarios.invariant_stories import (
+    evictions,
+    membership,
+    minima,
+    readers,
+    rebalances,
+    replicas,
+)
 from tests.scenarios.invariant_stories.common import START, Stories, assigned
 from tests.scenarios.invariant_stories.judged import LIMITS, judge
 
 STORIES: Stories = {
     **replicas.STORIES,
+    **minima.STORIES,
     **membership.STORIES,
     **readers.STORIES,
     **rebalances.STORIES,

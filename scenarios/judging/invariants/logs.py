@@ -10,6 +10,7 @@ from typing import Any
 
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.invariants.cleaned.latest import Cleanings
+from kafkasim.scenarios.judging.invariants.settings.min_isr import MinimaInForce
 from kafkasim.scenarios.judging.invariants.traced import (
     TracedBatch,
     TracedCluster,
@@ -59,9 +60,7 @@ class Logs:
         self._sequences: dict[tuple[str, int, int, int, int], tuple[int, int, int, int]] = {}
         """Partition, producer id, epoch, sequence -> offset, leader epoch, first record id, row"""
         self._hw: dict[tuple[PartitionKey, int, str], int] = {}
-        self._least_min_isr: dict[str, int] = {}  # config resource -> the least it was set to
-        self._deleted_names: dict[str, None] = {}
-        self._needed: dict[str, int] = {}  # topic id -> effective min.insync.replicas, once asked
+        self._minima = MinimaInForce(cluster.trace)
         self._deleted: dict[str, None] = {}  # topic ids
         self._strangers = Strangers(cluster)
         trace = cluster.trace
@@ -80,7 +79,6 @@ class Logs:
         trace.subscribe(facts.LogDeleted, self._on_deleted)
         trace.subscribe(facts.DiskReplaced, self._on_disk_replaced)
         trace.subscribe(facts.BrokerRegistration, self._on_broker)
-        trace.subscribe(facts.ConfigChanged, self._on_config)
         trace.subscribe(facts.ZkControllerWrite, self._on_zk_write)
 
     def _on_zk_write(self, _seq: int, _t: int, _n: str, _fact: facts.ZkControllerWrite) -> None:
@@ -215,7 +213,6 @@ class Logs:
 
     def _on_topic_deleted(self, _seq: int, _t: int, _node: str, fact: facts.TopicDeleted) -> None:
         self._deleted[fact.topic_id] = None
-        self._deleted_names[fact.topic] = None
 
     def _on_disk_replaced(self, _seq: int, _t: int, node: str, _f: facts.DiskReplaced) -> None:
         for state in self.cluster.partitions.values():
@@ -231,15 +228,6 @@ class Logs:
                 replica = state.replicas.get(node_of(fact.broker))
                 if replica is not None:
                     replica.joining = False
-
-    def _on_config(self, _seq: int, _t: int, _node: str, fact: facts.ConfigChanged) -> None:
-        """Keep the lowest min.insync.replicas that was set, as leaders learn of a change later."""
-        if fact.config == "min.insync.replicas":
-            least = 1 if fact.value is None else int(fact.value)
-            self._least_min_isr[fact.resource] = min(
-                least, self._least_min_isr.get(fact.resource, least)
-            )
-            self._needed.clear()
 
     def _on_forgotten(self, _seq: int, _t: int, node: str, fact: facts.ExpansionForgotten) -> None:
         """Remember for which members a leader does not wait, until it tells an empty set."""
@@ -288,9 +276,8 @@ class Logs:
                 f" epoch {fact.leader_epoch}",
             )  # fmt: skip
         self._hw[key] = hw
-        needed = self._needed.get(fact.topic_id)
-        if needed is None:
-            needed = self._learn_needed(fact.topic_id)
+        created = self.cluster.topics.get(fact.topic_id)
+        needed = 0 if created is None else self._minima.needed(created, node, t)
         if len(fact.acknowledged) < needed:
             needed -= self._strangers.count(place, fact.leader_epoch, node)
         if len(fact.acknowledged) < needed:
@@ -323,22 +310,6 @@ class Logs:
                     continue  # it holds the prefix: the usual case, checked without a call
                 if not (replica.suspect or replica.holds(hw, exposed_hash)):
                     self._check_isr_member(state, seq, t, member, replica, "is in the ISR")
-
-    def _learn_needed(self, topic_id: str) -> int:
-        """Return how many replicas must hold a committed record; 0 for a topic that is unknown."""
-        created = self.cluster.topics.get(topic_id)
-        if created is None:
-            return 0
-        needed = min(created.min_isr, created.replication_factor)
-        own = self._least_min_isr.get(f"topic:{created.topic}")
-        if own is not None:
-            needed = min(needed, own)
-        if (
-            own is None or created.topic in self._deleted_names
-        ):  # its name may have been another topic's
-            needed = min(needed, self._least_min_isr.get("broker:", needed))
-        self._needed[topic_id] = needed
-        return needed
 
     def _check_isr_member(
         self, state: TracedPartition, seq: int, t: int, node: str, replica: TracedLog, what: str

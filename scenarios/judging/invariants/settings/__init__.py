@@ -1,0 +1,1 @@
+"""What settings were in force where, as invariants ask."""
