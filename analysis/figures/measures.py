@@ -14,7 +14,7 @@ is linear in the trace, so it scales as the checks do.
 | under_replicated_s | partition seconds with fewer replicas in the ISR than assigned |
 | under_min_isr_s, leaderless_s, unavailable_s | with fewer than min ISR; without leader; either |
 | unclean_elections, controller_failovers | how many; failovers are elections after ready |
-| latency_p50_ms, …p99, …p999, …max | of acknowledged batches, from their creation; null of none |
+| latency_p50_ms, …p99, …p999, …max | of acknowledged records, from their batch's creation |
 | acked_records, lost_records | acknowledged; of those, absent from the final leader's log |
 | lost_per_million | of acknowledged records; null when none was acknowledged |
 | duplicate_records | further copies in the final logs |
@@ -167,7 +167,7 @@ _CONTROLLERS = """
 
 _LATENCY = """
     SELECT run, max(latency_us) / 1e3 AS latency_max_ms, sum(size(record_ids)) AS acked_records,
-           percentile(latency_us, array(0.5, 0.99, 0.999)) AS ranks
+           percentile(latency_us, array(0.5, 0.99, 0.999), size(record_ids)) AS ranks
     FROM Acked GROUP BY run"""
 
 _LOST = f"SELECT run, count(1) AS lost_records FROM ({LOST_WRITE}) GROUP BY run"

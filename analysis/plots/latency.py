@@ -16,7 +16,7 @@ WINDOWS = 60
 
 def draw(run: OneRun, out: Path) -> list[Path]:
     """Draw a run as ``out``.png and ``out``.svg."""
-    rows = run.read([*KINDS, "Acked", "SendFailed"], [*COLUMNS, "latency_us", "acks"])
+    rows = run.read([*KINDS, "Acked", "SendFailed"], [*COLUMNS, "latency_us", "acks", "record_ids"])
     manifest = run.manifest
     return style.save(picture(rows, f"{manifest['scenario']}  ·  seed {manifest['seed']}"), out)
 
@@ -26,7 +26,11 @@ def picture(rows: Sequence[Row], subtitle: str) -> Any:
     line = build(rows)
     # A batch belongs to the moment it was sent: what waits shows when it began to wait.
     acked = [
-        ((row["t_us"] - row["latency_us"] - line.ready_us) / 1e6, row["latency_us"])
+        (
+            (row["t_us"] - row["latency_us"] - line.ready_us) / 1e6,
+            row["latency_us"],
+            len(row["record_ids"]),
+        )
         for row in rows
         if row["kind"] == "Acked"
     ]
@@ -37,7 +41,7 @@ def picture(rows: Sequence[Row], subtitle: str) -> Any:
     axes.set_xlim(0, end)
     axes.set_yscale("log")
     axes.yaxis.set_major_formatter("{x:,g}")
-    axes.scatter([t for t, _ in acked], [latency / 1000 for _, latency in acked], s=5,
+    axes.scatter([t for t, _, _ in acked], [latency / 1000 for _, latency, _ in acked], s=5,
                  color=style.IN_ISR, linewidths=0, label="one batch", zorder=2)  # fmt: skip
     for percent, colour in ((50, style.LEADER), (99, style.OUT)):
         times, values = windows(acked, end, percent)
@@ -48,7 +52,7 @@ def picture(rows: Sequence[Row], subtitle: str) -> Any:
             linewidth=1.8,
             marker=".",
             markersize=4,
-            label=f"p{percent}",
+            label=f"p{percent} of the records",
             zorder=3,
         )
     if failed:
@@ -69,13 +73,16 @@ def picture(rows: Sequence[Row], subtitle: str) -> Any:
 
 
 def windows(
-    points: Sequence[tuple[float, int]], end: float, percent: int
+    points: Sequence[tuple[float, int, int]], end: float, percent: int
 ) -> tuple[list[float], list[float]]:
-    """Return the middle of each window and its percentile in ms, NaN where nothing was sent."""
+    """Return the middle of each window and its percentile in ms, NaN where nothing was sent.
+
+    A point is a batch: when it was sent, its latency, its records, each of which counts.
+    """
     width = max(end, 1e-6) / WINDOWS
     held: dict[int, list[int]] = {}
-    for t, latency in points:
-        held.setdefault(int(t / width), []).append(latency)
+    for t, latency, count in points:
+        held.setdefault(int(t / width), []).extend([latency] * count)
     times, values = [], []
     for number in range(WINDOWS + 1):
         found = percentile(sorted(held.get(number, [])), percent)

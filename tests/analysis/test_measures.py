@@ -61,7 +61,7 @@ BUSY: Case = [  # a row a second
     changed((1,), 3, leader=-1),  # from 7 s: without leader
     changed((1, 2, 3), 4, reason="caught-up", unclean=True),  # from 8 s: healthy
     acked(0, 100, 101),
-    acked(2, 102),
+    ("producer-1", facts.Acked(T, 0, 2, (102,), -1, 7, 0, 0, 5000, 1)),
     ("producer-1", facts.SendFailed(T, 0, (103, 104), "NOT_LEADER_OR_FOLLOWER", False, 5, 1)),
     polled([0, 1], [100, 101]),
     polled([1, 2], [101, 102]),
@@ -100,7 +100,7 @@ EXPECTED = {
     "minutes": 27 / 60, "isr_changes": 3, "isr_changes_per_minute": 60 / 9,
     "under_replicated_s": 4.0, "under_min_isr_s": 3.0, "leaderless_s": 1.0, "unavailable_s": 3.0,
     "unclean_elections": 1, "controller_failovers": 2, "controllerless_s": 3.0,
-    "latency_p50_ms": 1.0, "latency_p99_ms": 1.0, "latency_p999_ms": 1.0, "latency_max_ms": 1.0,
+    "latency_p50_ms": 1.0, "latency_p99_ms": 4.92, "latency_p999_ms": 4.992, "latency_max_ms": 5.0,
     "acked_records": 3, "lost_records": 1, "lost_per_million": 1e6 / 3, "duplicate_records": 1,
     "redelivered_records": 3, "failed_records": 2, "rebalances": 2, "rebalance_downtime_s": 20.0,
     "share_latency_p50_ms": 4000.0, "share_latency_p99_ms": 5970.0, "share_latency_max_ms": 6000.0,

@@ -199,11 +199,12 @@ def test_rebalance_latency() -> None:
 
 
 def test_producers_latency_retries_and_errors() -> None:
-    def sent(latency_us: int, attempts: int) -> tuple[str, facts.Acked]:
-        return "p", facts.Acked(T, 0, 0, (1,), -1, 7, 0, 0, latency_us, attempts)
+    def sent(latency_us: int, attempts: int, *ids: int) -> tuple[str, facts.Acked]:
+        return "p", facts.Acked(T, 0, 0, ids, -1, 7, 0, 0, latency_us, attempts)
 
+    acks = [sent(1000, 1, 5, 6, 7), sent(5000, 3, 1)]
     lost = facts.SendFailed(T, 0, (2,), "REQUEST_TIMED_OUT", True, 9_000, 4)
-    found = metrics.measure("r", dicts([READY, sent(1000, 1), sent(5000, 3), ("p", lost), end()]))
+    found = metrics.measure("r", dicts([READY, *acks, ("p", lost), end()]))
     assert found.value("produce-latency-ms", "", "50thPercentile") == 1
     assert found.value("produce-latency-ms", "", "99thPercentile") == 5
     assert found.value("produce-latency-ms", "", "Max") == 5
