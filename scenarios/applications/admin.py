@@ -62,6 +62,7 @@ class AIOKafkaAdminClient(Partial):
 
     def __init__(self, **settings: Any) -> None:
         place = session()
+        self._created = place.created
         found = {"client.id": place.node, **properties(settings)}
         self._config = config_of(ClientConfig, found, "AIOKafkaAdminClient")
         self._client = Handle(place, "admin", self._config)
@@ -93,6 +94,7 @@ class AIOKafkaAdminClient(Partial):
         _refuse_if(validate_only, "create_topics(validate_only=True)")
         topics = tuple([_creatable(each) for each in new_topics])
         found = await self._client.ask("create_topics", topics, timeout_ms)
+        self._created.update(dict.fromkeys([topic for topic, error, _ in found if not error]))
         return TopicErrorsResponse(0, _with_codes(found))
 
     async def delete_topics(

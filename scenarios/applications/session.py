@@ -73,6 +73,7 @@ class Session:
     assumed: dict[str, None]  # groups whose application does not say what it has processed
     payloads: Payloads
     rng: random.Random
+    created: dict[str, None]  # topics that applications of the run have created
     tells: bool = False  # the application says itself what it has processed
     consumers: list[str] = field(default_factory=list)  # those that are started
     notes: list[Callable[[], None]] = field(default_factory=list)  # what consumers handed out

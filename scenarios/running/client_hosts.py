@@ -257,6 +257,7 @@ class ClientHosts:
                 self.control.assumed,
                 self._payloads,
                 rng,
+                self.control.created,
             )
 
         return UserApplication(app, make)

@@ -121,7 +121,8 @@ class ScenarioRun:
         limit = delivery_limit(scenario)
         self.shares = Shares(self.trace, losses, holes, limit, note)
         control = self.cluster.clients.control
-        told = topic_names(scenario), control.caught, control.returned, control.assumed
+        ended = control.caught, control.returned, control.assumed
+        told = topic_names(scenario), control.created, *ended
         self.remarks = Remarks(self.trace, readers, self.progress, *told)
         self.trace.subscribe(facts.ApplicationFailed, self._on_application_failed)
         self.missing: list[str] = []

@@ -51,6 +51,7 @@ class Control:
         self.returned: dict[str, None] = {}  # nodes whose user's function has returned
         self.handling: dict[str, None] = {}  # nodes whose user's function has records in hand
         self.assumed: dict[str, None] = {}  # groups whose user does not say what is processed
+        self.created: dict[str, None] = {}  # topics that user's applications have created
         self.ended: dict[str, None] = {}  # nodes whose application raised: it ended its process
 
     def number_record(self, node: str) -> int:

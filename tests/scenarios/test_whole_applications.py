@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import kafkasim
+from kafkasim.scenarios.applications.session import USERS
 from kafkasim.scenarios.language import library
 from tests.scenarios.test_user_application import run
 
@@ -43,6 +44,29 @@ def test_an_application_for_aiokafka_survives_the_crash_of_a_member(
     assert outcome.verdict != "fail", outcome.explain()
     assert outcome.facts("ApplicationFailed").num_rows == 0
     assert "Exception ignored" not in capsys.readouterr().err
+
+
+def done(outcome: kafkasim.Outcome) -> tuple[int, int]:
+    """Return how many jobs the group has committed, and how many the archive has."""
+    ids = [each for row in outcome.facts("Acked").to_pylist() for each in row["record_ids"]]
+    committed: dict[int, int] = {}
+    for row in outcome.facts("OffsetCommitted").to_pylist():
+        committed[row["partition"]] = max(row["offset"], committed.get(row["partition"], 0))
+    return sum(committed.values()), len([each for each in ids if each >> 32 >= USERS])
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_a_janitor_deletes_what_is_done_and_nothing_else(seed: int) -> None:
+    """It makes its topic, its batches and its deletions itself; the twin's deletes what waits."""
+    outcome = kafkasim.run(APPS / "workqueue.toml", seed=seed)
+    assert (outcome.verdict, outcome.anomalies) == ("pass", []), outcome.explain()
+    assert outcome.result.remarks == []
+    committed, archived = done(outcome)
+    assert archived >= committed > 800
+    twin = kafkasim.run(APPS / "workqueue.toml", seed=seed, twin=True)
+    assert "application-failed" in twin.anomalies, twin.verdict
+    (reason, *_) = [row["reason"] for row in twin.facts("ApplicationFailed").to_pylist()]
+    assert "OFFSET_OUT_OF_RANGE: jobs-" in reason
 
 
 def test_an_application_that_catches_sigterm_closes_its_clients_itself() -> None:

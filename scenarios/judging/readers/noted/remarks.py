@@ -8,9 +8,10 @@ A remark changes no verdict; it stands below it. There are five:
 - A group's first position in a partition was the end of the log, and records had come since the
   group had subscribed to the topic: with auto.offset.reset=latest it begins where the log ends
   when its first rebalance is over.
-- A user's application reads or writes a topic that the scenario has not. A Metadata request creates
-  it where auto.create.topics.enable and allow.auto.create.topics let it, so that a misspelt name
-  looks like a topic to which nobody writes, or from which nobody reads.
+- A user's application reads or writes a topic that neither the scenario has nor an application
+  has created. A Metadata request creates it where auto.create.topics.enable and
+  allow.auto.create.topics let it, so that a misspelt name looks like a topic to which nobody
+  writes, or from which nobody reads.
 - A user's application does not say what it has processed. Its records count as processed as soon as
   it asks for more or commits, so no commit of it can come too early: nothing was tested.
 - A run without progress: the last error that a client has raised in an application. One that
@@ -36,20 +37,22 @@ class Remarks:
         readers: Readers,
         progress: Progress,
         topics: Iterable[str],
+        created: Mapping[str, None],
         caught: Mapping[str, str],
         returned: Mapping[str, None],
         assumed: Mapping[str, None],
     ) -> None:
         """Subscribe to the trace, after ``readers``.
 
-        ``topics`` are the names of the scenario's, and ``caught`` is by host the last error that
-        was raised in its application. ``returned`` are the hosts whose user's application has come
-        to its end, and ``assumed`` the groups whose application does not say what it has
-        processed.
+        ``topics`` are the names of the scenario's, ``created`` of those that applications create by
+        themselves, and ``caught`` is by host the last error that was raised in its application.
+        ``returned`` are the hosts whose user's application has come to its end, and ``assumed`` the
+        groups whose application does not say what it has processed.
         """
         self._readers = readers
         self._progress = progress
         self._topics = dict.fromkeys(topics)
+        self._created = created
         self._caught = caught
         self._returned = returned
         self._assumed = assumed
@@ -112,6 +115,8 @@ class Remarks:
 
     def _unknown(self, group: str, topic: str) -> str:
         ids = [key for key, fact in self._progress.topics.items() if fact.topic == topic]
+        if topic in self._created:
+            return ""
         begin = f"group {group} subscribes to topic {topic}, which the scenario has not"
         if not ids:
             return f"{begin}: it does not exist"
@@ -128,7 +133,7 @@ class Remarks:
             f"an application writes to topic {name}, which the scenario has not:"
             " auto.create.topics.enable has created it"
             for name, keys in ids.items()
-            if any(self._progress.exposed_of(keys).values())
+            if name not in self._created and any(self._progress.exposed_of(keys).values())
         ]
 
     def _on_positioned(self, _seq: int, t_us: int, _node: str, fact: facts.Positioned) -> None:
