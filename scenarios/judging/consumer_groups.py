@@ -46,6 +46,18 @@ ANSWERED_LATE = ("JoinGroup", "SyncGroup")
 (GroupMetadataManager.classicGroupJoinToConsumerGroup, classicGroupSyncToConsumerGroup)."""
 
 JOIN, LEAVE = 0, -1
+
+
+def tells_all(fact: facts.MemberRequest) -> bool:
+    """Return whether a heartbeat has all fields, so that it has topics even if there are none.
+
+    A client tells all when it joins, and again after a heartbeat that failed
+    (ConsumerHeartbeatRequestManager.HeartbeatState.reset); one that looks for the topics of its
+    pattern has none at first.
+    """
+    return fact.api == HEARTBEAT and (fact.generation == JOIN or fact.rebalance_timeout_ms > 0)
+
+
 """Member epochs of a heartbeat."""
 
 RESUMED = ("loaded", REVERTED)
@@ -112,9 +124,8 @@ class ConsumerGroups:
             member.session_us = 0
         else:
             return
-        # Who joins tells all its topics: a client that looks for its pattern's has none at first.
         joins = fact.api == HEARTBEAT and fact.generation == JOIN
-        if (fact.topics or joins) and fact.topics != member.topics:
+        if (fact.topics or tells_all(fact)) and fact.topics != member.topics:
             member.topics = fact.topics
             if any(topic.startswith("/") for topic in fact.topics):
                 self._expressions.tell(fact.group, t)

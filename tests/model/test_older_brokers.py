@@ -69,13 +69,11 @@ def test_brokers_verify_transactions_since_kip_890(release: str, verifies: bool)
     assert rules.knows_verification() is verifies
 
 
-@pytest.mark.parametrize(
-    ("release", "drops"), [("2.8-zk", False), ("3.9", True), ("4.0", False), ("4.1", True)]
-)
+@pytest.mark.parametrize(("release", "drops"), [("2.8-zk", False), ("3.9", True), ("4.1", True)])
 def test_followers_drop_the_answer_of_an_older_leader_epoch_since_kafka_18991(
     release: str, drops: bool
 ) -> None:
-    """AbstractFetcherThread.processFetchRequest of 2.8.0, 3.9.1, 4.0.0 and 4.1.0."""
+    """AbstractFetcherThread.processFetchRequest of 2.8.0, 3.9.1 and 4.1.0."""
     rules = RULES.get(release, {}).get("replication", ReplicationRules)()
     asked = FetchPartition(TP, "topic-1", 5, 0, 1, 0, 1000)
     now = ((5, 1), (6, 1), (5, 2))  # fetch offset and leader epoch
