@@ -163,7 +163,8 @@ class BrokerConfig(Config):
     num_partitions: int = setting(1, 1)
     unclean_leader_election_enable: bool = setting(False)
     auto_create_topics_enable: bool = setting(True)  # does a Metadata request create topics?
-    # "": the newest. Below 2.7 a follower asks OffsetsForLeaderEpoch where to truncate.
+    # "": the newest. Below 2.7 a follower asks OffsetsForLeaderEpoch where to truncate. Not read in
+    # KRaft mode.
     inter_broker_protocol_version: str = setting("", allowed=("", *IBP_VERSIONS))
     # Broker and controller
     broker_session_timeout_ms: int = setting(9000, 1)  # fenced after this without heartbeats

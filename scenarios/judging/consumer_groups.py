@@ -46,6 +46,7 @@ ANSWERED_LATE = ("JoinGroup", "SyncGroup")
 (GroupMetadataManager.classicGroupJoinToConsumerGroup, classicGroupSyncToConsumerGroup)."""
 
 JOIN, LEAVE = 0, -1
+"""Member epochs of a heartbeat."""
 
 
 def tells_all(fact: facts.MemberRequest) -> bool:
@@ -57,8 +58,6 @@ def tells_all(fact: facts.MemberRequest) -> bool:
     """
     return fact.api == HEARTBEAT and (fact.generation == JOIN or fact.rebalance_timeout_ms > 0)
 
-
-"""Member epochs of a heartbeat."""
 
 RESUMED = ("loaded", REVERTED)
 """Why a group is what it had been before."""

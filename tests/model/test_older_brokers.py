@@ -19,6 +19,8 @@ from kafkasim.model.messages import (
 from kafkasim.model.replication.rules import ReplicationRules
 from kafkasim.scenarios.variants.releases import RULES
 from tests.model.broker_cluster import TP, Cluster
+from tests.model.cluster_verbs import SECOND
+from tests.model.zk_cluster import ZkCluster
 
 
 def cluster_of(release: str) -> Cluster:
@@ -89,3 +91,18 @@ def test_a_partition_that_stands_twice_is_answered_as_often_before_4_0(
     answer = cluster_of(release).ask("broker-1", ListOffsetsRequest(-1, 0, (one, one)))
     refused = ListOffsetsPartitionResponse(TP, Errors.INVALID_REQUEST, -1, -1, -1)
     assert answer.partitions == (refused,) * times
+
+
+@pytest.mark.parametrize(("cluster_of_mode", "on_fetch"), [(Cluster, True), (ZkCluster, False)])
+def test_lookup_mode_is_of_zookeeper_alone(cluster_of_mode: type, on_fetch: bool) -> None:
+    """RemoteLeaderEndPoint.isTruncationOnFetchSupported asks KRaft's metadata.version."""
+    cluster = cluster_of_mode(inter_broker_protocol_version="2.6")
+    cluster.create()
+    cluster.step(3 * SECOND)  # the first fetches may have to be repeated
+    threads = cluster.processes["broker-2"].replicas.fetchers.threads.values()
+    states = [
+        state
+        for thread in threads
+        for state in (*thread.states.fetching.values(), *thread.states.truncating.values())
+    ]
+    assert [state.on_fetch for state in states if state.partition.tp == TP] == [on_fetch]

@@ -111,7 +111,7 @@ def test_two_variants_compose_on_the_command_line(capsys: pytest.CaptureFixture[
         (["B33-zk-write-without-epoch-check"], "zookeeper"),
         (["B43-no-pre-vote"], "kraft"),
         (["B06-isr-expand-at-hw"], None),  # both modes have it
-        (["B01-truncate-to-hw"], None),  # lookup mode is drawn in both
+        (["B01-truncate-to-hw"], None),  # the part is in both, lookup mode with ZooKeeper only
         (["B43-no-pre-vote", "B01-truncate-to-hw"], "kraft"),
         (["B43-no-pre-vote", "B33-zk-write-without-epoch-check"], None),
     ],

@@ -22,6 +22,7 @@ Left out: dynamic configuration.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kafkasim.model.broker.common.controller_link import (
@@ -53,6 +54,12 @@ if TYPE_CHECKING:
 
 METADATA_TOPIC = TopicPartition("__cluster_metadata", 0)
 RETRY_TIMEOUT_MS = 60_000  # of forwarded requests and directory assignments
+
+
+def without_protocol(config: BrokerConfig) -> BrokerConfig:
+    """Return the settings without inter.broker.protocol.version: metadata.version decides instead,
+    and none of those is older than 2.7 (RemoteLeaderEndPoint, metadataVersionSupplier)."""
+    return replace(config, inter_broker_protocol_version="")
 
 
 def metadata_log(config: BrokerConfig) -> str:
@@ -90,7 +97,7 @@ class Broker(KafkaBrokerProcess):
         shared: SharedServer | None = None,
     ) -> None:
         super().__init__(name, files, rng, now, None if shared is None else shared.process)
-        self.config = config
+        self.config = config = without_protocol(config)
         self.shared = shared
         self.incarnation = Incarnation(broker_id, name, rack)
         self.loader = MetadataLoader(self.out, self.incarnation, config, now, rules.lifecycle)
