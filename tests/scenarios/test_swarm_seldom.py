@@ -111,6 +111,10 @@ POOLS = (
 """Each protocol, and what a scenario needs in which clients take all of its steps."""
 
 
+def _writes_it(workload: dict[str, Any]) -> bool:
+    return workload.get("topic") == recreated.OTHER
+
+
 def test_every_recreated_topic_is_one_of_two_that_a_group_reads(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -125,6 +129,9 @@ def test_every_recreated_topic_is_one_of_two_that_a_group_reads(
         assert all(len(each["topics"]) == 2 for each in readers)
         assert readers
         assert data["expect"] == plain["expect"]
+        begins = [duration_us(each["start"]) for each in data["workload"] if _writes_it(each)]
+        assert [duration_us(operations[-1]["at"]) < at < duration_us(data["duration"])
+                for at in begins] == [True]  # fmt: skip
         again += len(operations) == 4
     assert again > 3
 

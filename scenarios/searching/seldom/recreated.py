@@ -2,7 +2,9 @@
 
 The topic comes back under the same name with another topic id. Whoever knows the old id (a member's
 target, a consumer's position, a fetch session, a follower) has to tell the two apart, and must not
-lose what it holds of the other topic, which keeps all of its promises.
+lose what it holds of the other topic, which keeps all of its promises. The topic has no records
+before it has come back: positions, committed offsets and sequences are kept by the topic's name,
+and what those of the old topic do to the new one is not judged.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
+from kafkasim.scenarios.language.units import duration_us
 from kafkasim.scenarios.searching.seldom.beside import is_about_its_faults
 from kafkasim.scenarios.searching.shapes.focus import ms
 
@@ -42,7 +45,6 @@ def recreated_topics(rng: random.Random, data: dict[str, Any]) -> None:
     both = rng.choice(([first["name"], OTHER], [OTHER, first["name"]]))
     for each in fit:
         each["topics"] = list(both)
-    data["workload"].append(_producer(rng))
     data["cluster"]["config"]["auto.create.topics.enable"] = False
     at = float(rng.randrange(1000, 5000))
     for _ in range(rng.choice((1, 1, 2))):
@@ -53,10 +55,12 @@ def recreated_topics(rng: random.Random, data: dict[str, Any]) -> None:
             {"kind": "create-topic", "topic": OTHER, "at": ms(at + gap), **again},
         ])  # fmt: skip
         at += gap + rng.choice((100, 1000, 3000))
+    data["workload"].append({**_producer(rng), "start": ms(at)})
+    data["duration"] = ms(max(duration_us(data["duration"]) / 1000, at + 3000))
 
 
 def _producer(rng: random.Random) -> dict[str, Any]:
-    """Return who writes the second topic, with short waits, as it will be gone for a while."""
+    """Return who writes the second topic."""
     config = {
         "acks": "all",
         "request.timeout.ms": 1000,
