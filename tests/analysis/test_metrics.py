@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ import pytest
 from kafkasim.analysis import plots
 from kafkasim.analysis.figures import metrics
 from kafkasim.analysis.figures.timeline import build, from_directory
+from kafkasim.analysis.plots.latency import windows
 from kafkasim.analysis.runs import find_runs
 from kafkasim.model import facts
 from tests.analysis.analysis_rows import (
@@ -288,3 +290,9 @@ def test_offline_log_directories_count_until_the_next_start() -> None:
         metrics.measure("r", dicts(rows), at).value(name, "broker-1") for at in (3_000_000, None)
     ]
     assert counts == [1, 0]
+
+
+def test_each_record_counts_in_a_window_of_the_latency_picture() -> None:
+    times, values = windows([(0.1, 1000, 1), (0.2, 5000, 3), (1.5, 7000, 0)], 60.0, 50)
+    assert (times[0], values[0]) == (0.5, 5.0)
+    assert math.isnan(values[1])
