@@ -30,6 +30,8 @@ def flatten(table: Any, prefix: str = "") -> Any:
 
 
 Properties = Annotated[dict[str, str | int | float | bool | list[str]], BeforeValidator(flatten)]
+Release = Annotated[Version, BeforeValidator(lambda v: str(v) if isinstance(v, float) else v)]
+"""A release; TOML and --set read 4.0 without quotes as a number."""
 
 FAULT_KINDS = (*KINDS, "nemesis")
 OPERATION_KINDS = tuple(VERBS)
@@ -57,7 +59,7 @@ class NodeTable(Table):
     rack: str | None = None
     fsync: Duration | None = None  # refused: not modelled; manifests of earlier runs name it
     start: Duration = 0
-    kafka_version: Version | None = None  # None: the cluster's
+    kafka_version: Release | None = None  # None: the cluster's
 
 
 class ClusterTable(Table):
@@ -71,7 +73,7 @@ class ClusterTable(Table):
     """
 
     mode: Literal["kraft", "zookeeper"] = "kraft"
-    kafka_version: Version = "4.0"
+    kafka_version: Release = "4.0"
     brokers: int = Field(3, ge=1, le=100)
     controllers: Literal[1, 3, 5] = 3
     combined: int = Field(0, ge=0, le=5)
@@ -351,7 +353,7 @@ class OperationTable(Table):
     assignment: list[list[int]] = []
     offset: int = Field(-1, ge=-1)  # delete-records: the new log start; −1 is the high watermark
     group: str | None = None
-    kafka_version: Version | None = None
+    kafka_version: Release | None = None
     features: dict[str, int] = {}
     downgrade: Literal["safe", "unsafe"] | None = None  # update-features; None: an upgrade
     to: Literal["earliest", "latest"] | int = "latest"

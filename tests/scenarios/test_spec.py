@@ -261,6 +261,11 @@ def test_a_mistake_is_one_line(mistake: str) -> None:
     assert [word for word in words if word not in message] == [], message
 
 
+@pytest.mark.parametrize("release", ["4.0", 4.0])
+def test_a_release_may_be_written_as_a_number(release: object) -> None:
+    assert parse(_with({"cluster.kafka-version": release}), "x").cluster.kafka_version == "4.0"
+
+
 def test_a_missing_key() -> None:
     data = {key: value for key, value in VALID.items() if key != "claim"}
     with pytest.raises(ScenarioError, match=r"^example\.toml: claim: is missing$"):
