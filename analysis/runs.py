@@ -113,11 +113,32 @@ def check_version(place: str | Path, run: str | None, version: str | None) -> No
         )
 
 
-def check_facts(batch: Path, rows: int, columns: Mapping[str, pa.DataType]) -> None:
-    """Raise BadInput unless the facts of a batch of a fleet are whole: ``rows`` of them.
+def check_row(place: str | Path, row: Mapping[str, Any]) -> None:
+    """Raise BadInput unless a row of a fleet's ``runs`` has a value in each of its columns.
 
-    Only the ends of the files are read. ``columns`` are columns that every file must have.
+    A fleet fills all columns (``source/schema.py:stored_row``): only what was damaged has none.
     """
+    lacking = [name for name, value in row.items() if name not in MAY_BE_NULL and _has_null(value)]
+    if lacking:
+        raise BadInput(
+            f"{place}: the row of {row.get('run')} in its table runs has no {', '.join(lacking)}"
+        )
+
+
+def _has_null(value: Any) -> bool:
+    """Return whether a value is null, or a list or table with a null in it."""
+    if isinstance(value, Mapping):
+        return any(each is None for pair in value.items() for each in pair)
+    return value is None or (isinstance(value, list | tuple) and any(map(_has_null, value)))
+
+
+def check_facts(batch: Path, runs: Mapping[str, int], columns: Mapping[str, pa.DataType]) -> None:
+    """Raise BadInput unless the facts of a batch of a fleet are whole; ``runs``: facts by run.
+
+    Only the ends of the files are read: how many facts they have, and the first and the last of
+    their runs. ``columns`` are columns that every file must have.
+    """
+    rows = sum(runs.values())
     found = 0
     for path in sorted(batch.glob("kind=*/*.parquet")):
         try:
@@ -129,9 +150,26 @@ def check_facts(batch: Path, rows: int, columns: Mapping[str, pa.DataType]) -> N
         for name, kind in columns.items():
             if name not in schema.names or schema.field(name).type != kind:
                 raise BadInput(f"{path}: no facts of kafkasim (no column {name} of type {kind})")
-        found += 0 if path.parent.name == "kind=Run" else footer.num_rows
+        if path.parent.name != "kind=Run":
+            found += footer.num_rows
+            if not _known(footer, runs):
+                raise BadInput(f"{path}: has facts of a run that the table runs has not")
     if found != rows:
         raise BadInput(f"{batch}: holds {found} facts, its runs have {rows}")
+
+
+def _known(footer: pq.FileMetaData, runs: Mapping[str, int]) -> bool:
+    """Return whether the runs of a file of facts are known, as far as its end tells."""
+    at = footer.schema.names.index("run")
+    for group in range(footer.num_row_groups):
+        told = footer.row_group(group).column(at).statistics
+        if told is not None and (told.null_count or not _in(told, runs)):
+            return False
+    return True
+
+
+def _in(told: pq.Statistics, runs: Mapping[str, int]) -> bool:
+    return not told.has_min_max or (told.min in runs and told.max in runs)
 
 
 def chosen(names: Sequence[str], wanted: str, place: str | Path) -> str:

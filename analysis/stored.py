@@ -24,13 +24,14 @@ from kafkasim.analysis.runs import (
     BadInput,
     StoredRun,
     check_facts,
+    check_row,
     check_version,
     chosen,
     find_runs,
     read_trace,
 )
 from kafkasim.analysis.source.schema import RUNS, ddl, stored_row
-from kafkasim.analysis.spark.files import empty, local_path, located, matching
+from kafkasim.analysis.spark.files import empty, folders, local_path, located, matching
 from kafkasim.model.facts import COLUMNS, FACTS
 
 RUNS_TABLE = "runs"
@@ -257,6 +258,9 @@ def open_stored(spark: SparkSession, place: str, skip_bad: bool = False) -> Stor
     path = local_path(where)
     if path is None:
         raise BadInput(f"{place}: holds no runs of a fleet")
+    if (path / FACTS_PLACE).exists():
+        missing = f"{path / RUNS_TABLE}: holds no rows of runs, though {FACTS_PLACE} is there"
+        raise BadInput(f"{missing}: the fleet has not ended its first batch, or lost them")
     runs, bad = find_runs(path, skip_bad=skip_bad)
     return StoredDirectories(spark, where, runs, bad)
 
@@ -269,10 +273,12 @@ def read_runs(spark: SparkSession, where: str) -> DataFrame:
     """Return the table ``runs`` of a fleet as it is stored.
 
     Raises:
-        BadInput: a file of it is empty; its runs would be missing without a word.
+        BadInput: a file of it is empty, or a directory; its runs would be missing without a word.
     """
     for path in empty(spark, f"{where}/{RUNS_TABLE}/*.parquet"):
         raise BadInput(f"{path}: not a whole Parquet file (it is empty)")
+    for path in folders(spark, f"{where}/{RUNS_TABLE}/*.parquet"):
+        raise BadInput(f"{path}: not a Parquet file (it is a directory)")
     return spark.read.schema(ddl({**RUNS, BATCH: "string"})).parquet(f"{where}/{RUNS_TABLE}")
 
 
@@ -281,12 +287,14 @@ def _fleet(spark: SparkSession, where: str) -> StoredFleet:
     current = {row["run"]: row for row in rows}
     for row in current.values():
         check_version(where, row["run"], row["schema_version"])
+    for row in rows:
+        check_row(where, row.asDict())
     runs = [StoredRun(name, None, current[name].asDict()) for name in sorted(current)]
     batches = sorted({row[BATCH] for row in current.values()})
     here = local_path(where)
     if here is not None:
         for batch in batches:
-            mine = sum(row["rows"] for row in rows if row[BATCH] == batch)
+            mine = {row["run"]: row["rows"] for row in rows if row[BATCH] == batch}
             check_facts(here / FACTS_PLACE / f"{BATCH}={batch}", mine, KEY)
     parts: dict[str, list[str]] = {}
     for part in matching(spark, f"{where}/{FACTS_PLACE}/{BATCH}=*/kind=*"):

@@ -63,7 +63,16 @@ def empty(spark: SparkSession, pattern: str) -> list[str]:
     """Return the sorted files that match a glob pattern and have no bytes; Spark skips such."""
     files, path = _reached(spark, pattern)
     found = files.globStatus(path) or []
-    return sorted(str(one.getPath().toString()) for one in found if not one.getLen())
+    return sorted(
+        str(one.getPath().toString()) for one in found if one.isFile() and not one.getLen()
+    )
+
+
+def folders(spark: SparkSession, pattern: str) -> list[str]:
+    """Return the sorted directories that match a glob pattern."""
+    files, path = _reached(spark, pattern)
+    found = files.globStatus(path) or []
+    return sorted(str(one.getPath().toString()) for one in found if one.isDirectory())
 
 
 def damaged(error: BaseException) -> str | None:

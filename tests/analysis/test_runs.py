@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kafkasim.analysis.runs import BadInput, find_runs
+from kafkasim.analysis.runs import BadInput, check_row, find_runs
 from kafkasim.scenarios.showing.state import last_moment
 from kafkasim.sim.trace.store import ManifestError
 from tests.analysis.analysis_rows import end, write_run
@@ -104,3 +104,21 @@ def test_a_crashed_run_needs_no_trace(tmp_path: Path) -> None:
     place = write_run(tmp_path / "seed-1", [end()], verdict="crash")
     (place / "trace.parquet").unlink()
     assert [run.crashed for run in find_runs(tmp_path)[0]] == [True]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("rows", None),
+        ("batch", None),
+        ("anomalies", ["lost-write", None]),
+        ("losses", [("t", 0, 1, None)]),
+        ("topics", {"t": None}),
+    ],
+)
+def test_a_row_of_a_fleet_without_a_value_is_refused(name: str, value: object) -> None:
+    row = {"run": "a/seed-000001", "traceback": None, "rows": 3, "batch": "b", "anomalies": [],
+           "losses": [("t", 0, 1, "x")], "topics": {"t": "orders"}}  # fmt: skip
+    check_row("fleet", row)
+    with pytest.raises(BadInput, match=f"^fleet: the row of a/seed-000001 .* has no {name}$"):
+        check_row("fleet", {**row, name: value})

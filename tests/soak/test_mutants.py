@@ -1,6 +1,7 @@
 """The fuzz of tests/fuzz with other seeds and many of them; ``make soak`` runs it.
 
-KAFKASIM_SOAK_MUTANTS says how many (100 000), KAFKASIM_SOAK_FIRST_MUTANT from which on.
+KAFKASIM_SOAK_MUTANTS says how many (100 000), KAFKASIM_SOAK_FIRST_MUTANT from which on; of fleets,
+which Spark opens, there is one for each hundred of them.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.analysis.test_damaged_fleets import fleet_of_three
 from tests.fuzz.harness import properties_mutant, scenario_mutant, short_runs, stored_run
 from tests.fuzz.readers import ReadRun
 
@@ -37,3 +39,15 @@ def test_mutants_are_judged_or_refused(first: int, tmp_path: Path) -> None:
             if found:
                 wrong[f"{number} of kind {kind}"] = found
     assert wrong == {}
+
+
+@pytest.mark.soak
+@pytest.mark.spark
+def test_mutants_of_fleets_are_read_or_refused(tmp_path: Path) -> None:
+    from kafkasim.analysis.spark.session import session
+    from tests.fuzz.fleets import DamagedFleet
+
+    spark = session("local[2]", "kafkasim soak", tmp_path / "spark", {})
+    fleet = DamagedFleet(spark, fleet_of_three(tmp_path), tmp_path / "mutant")
+    tried = {number: fleet.try_mutant(number) for number in range(FIRST, FIRST + COUNT // 100)}
+    assert {number: wrong for number, wrong in tried.items() if wrong} == {}
