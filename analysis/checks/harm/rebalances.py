@@ -219,9 +219,9 @@ _TAKEN = """
     WINDOW epoch AS (PARTITION BY run, group, step.generation ORDER BY seq)"""
 
 _RESUBSCRIBED = """
-    -- What members of consumer groups tell that they had not told before. A heartbeat that joins, or
-    -- follows one that failed, has a rebalance timeout and all topics: a client that looks for its
-    -- pattern's has none at first (ConsumerHeartbeatRequestManager.HeartbeatState.reset).
+    -- What members of consumer groups tell that they had not told before. A heartbeat that joins,
+    -- or follows one that failed, has a rebalance timeout and all topics: a client that looks for
+    -- its pattern's has none at first (ConsumerHeartbeatRequestManager.HeartbeatState.reset).
     SELECT run, node, group, seq, t_us, exists(topics, topic -> topic LIKE '/%') AS expression
     FROM (SELECT *, lag(topics) OVER (PARTITION BY run, group, member_id ORDER BY seq) AS before
           FROM members_told
