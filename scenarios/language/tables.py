@@ -14,7 +14,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 from kafkasim.model.transaction.metadata import MAX_EPOCH
 from kafkasim.scenarios.language.units import Duration, DurationSpan, Offset, Rate, Size, Span
-from kafkasim.scenarios.language.vocabulary import VERBS, VERSIONS, Version
+from kafkasim.scenarios.language.vocabulary import VERBS, VERSIONS, Release, Version
 from kafkasim.sim.faults.kinds import KINDS
 
 
@@ -30,8 +30,6 @@ def flatten(table: Any, prefix: str = "") -> Any:
 
 
 Properties = Annotated[dict[str, str | int | float | bool | list[str]], BeforeValidator(flatten)]
-Release = Annotated[Version, BeforeValidator(lambda v: str(v) if isinstance(v, float) else v)]
-"""A release; TOML and --set read 4.0 without quotes as a number."""
 
 FAULT_KINDS = (*KINDS, "nemesis")
 OPERATION_KINDS = tuple(VERBS)

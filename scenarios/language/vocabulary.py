@@ -9,9 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Annotated, Literal, get_args
+
+from pydantic import BeforeValidator
 
 Version = Literal["2.8-zk", "3.9", "4.0", "4.1"]
+
+Release = Annotated[Version, BeforeValidator(lambda v: str(v) if isinstance(v, float) else v)]
+"""A release as a key has it: TOML and --set read 4.0 without quotes as a number."""
 
 VERSIONS: tuple[str, ...] = get_args(Version)
 """The releases of Kafka that a scenario can name, oldest first."""
