@@ -38,7 +38,6 @@ UNMODELLED_DEFAULTS = {
     "log.cleaner.io.buffer.size": "524288",
     "log.cleaner.io.max.bytes.per.second": "1.7976931348623157E308",
     "log.cleanup.policy": "delete",
-    "log.flush.scheduler.interval.ms": "9223372036854775807",
     "log.flush.start.offset.checkpoint.interval.ms": "60000",
     "log.index.size.max.bytes": "10485760",
     "log.local.retention.bytes": "-2",
