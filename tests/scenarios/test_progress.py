@@ -331,6 +331,31 @@ def test_a_group_is_where_the_new_owner_is_once_the_former_one_knows_its_loss() 
     assert _lag_after(("consumer-2", positioned(0, "seek", "m2")), LOSES) == behind
 
 
+def test_a_group_is_where_the_owner_is_whatever_a_member_that_slept_still_takes_up() -> None:
+    """It takes up what an earlier generation gave it, until it hears of the next one."""
+
+    def given(generation: int, member: str, *names: str) -> Row:
+        return ("broker-1", facts.GroupAssigned("billing", generation, member, names))
+
+    late: list[Row] = [("consumer-1", positioned(1)), ("consumer-1", polled((1,), (11,)))]
+    to_2: list[Row] = [given(1, "m1", "orders-0"), given(2, "m2", "orders-0"), *READ[:6]]
+    behind = ["group billing is at 1 of 2 in orders-0 (last read by consumer-1)"]
+    found = [
+        _after([*to_2, *rows]).lag("billing", [T])
+        for rows in (
+            late[:1],
+            [("consumer-2", facts.HostStopped("crash")), late[0]],
+            [("consumer-2", positioned(2, "none", "m2")), late[0]],
+            [given(3, "m2"), late[0]],
+            [given(3, "m2"), given(3, "m1", "orders-0"), late[0]],
+            [late[0], ("consumer-2", positioned(2, "none", "m2"))],
+            [late[0], ("consumer-2", positioned(0, "seek", "m2")), late[1]],
+        )
+    ]
+    again = ["group billing is at 0 of 2 in orders-0 (last read by consumer-2)"]
+    assert found == [[], behind, behind, behind, behind, behind, again]
+
+
 def test_no_group_can_read_what_a_leader_has_lost_that_leads_again_in_its_epoch() -> None:
     """So does a ZooKeeper leader that was restarted; what it exposes anew is to be read."""
     cut: list[Row] = [("broker-1", led(0, 1))]

@@ -5,6 +5,12 @@ session still returns what it had fetched, before it hears that it lost the part
 (ConsumerCoordinator.onJoinPrepare, onPartitionsLost). Then the group is where the new owner is. The
 new owner may be at the end already: it polls nothing more that would tell its position again.
 
+A member may even take a partition up when it is another's. It slept before it heard of its
+assignment, and asks for the committed offset before it hears that the group has gone on without it
+(ConsumerCoordinator.initWithCommittedOffsetsIfNeeded). So while the member that the coordinator last
+gave a partition to is at it, the group is where that one is. Numbers of generations do not tell:
+those of a group that was deleted, or whose coordinator lost its last records, begin lower again.
+
 An old consumer goes on at the offset of a reset, and is given what it had fetched before all the
 same (ConsumerFetcherThread.handleOffsetOutOfRange leaves the queue as it is,
 ``readers/legacy/fetched_before.py``). So the records from its queue take it back nowhere.
@@ -29,9 +35,16 @@ class Positions:
         self._holders: dict[tuple[str, PartitionKey], dict[str, int]] = {}
         """Node -> position of each consumer that has not given the partition up, in the order in
         which they last told it"""
+        self._names: dict[str, str] = {}  # topic id -> name
+        self._owners: dict[str, dict[str, str]] = {}
+        """Group -> ``topic-partition`` -> the member id that the coordinator last gave it to"""
+        self._members: dict[tuple[str, PartitionKey, str], str] = {}
+        """(group, partition, node) -> the member id with which the node told its position"""
         self._old: dict[tuple[str, str], None] = {}  # (group, member id) of old consumers
         self._resets: dict[tuple[str, PartitionKey, str], int] = {}
         """(group, partition, node) -> the offset that the old consumer's last reset led to"""
+        trace.subscribe(facts.TopicCreated, self._on_topic)
+        trace.subscribe(facts.GroupAssigned, self._on_assigned)
         trace.subscribe(facts.PartitionOwner, self._on_owner)
         trace.subscribe(facts.Positioned, self._on_positioned)
         trace.subscribe(facts.Polled, self._on_polled)
@@ -40,6 +53,15 @@ class Positions:
     def held(self, group: str, key: PartitionKey) -> Mapping[str, int]:
         """Return the position of each running consumer that holds a partition, by host."""
         return self._holders.get((group, key), {})
+
+    def _on_topic(self, _seq: int, _t: int, _node: str, fact: facts.TopicCreated) -> None:
+        self._names[fact.topic_id] = fact.topic
+
+    def _on_assigned(self, _seq: int, _t: int, _node: str, fact: facts.GroupAssigned) -> None:
+        owners = self._owners.setdefault(fact.group, {})
+        for name in [name for name, owner in owners.items() if owner == fact.member_id]:
+            del owners[name]
+        owners.update(dict.fromkeys(fact.assignment, fact.member_id))
 
     def _on_owner(self, _seq: int, _t: int, _node: str, fact: facts.PartitionOwner) -> None:
         self._old[fact.group, fact.member_id] = None
@@ -50,7 +72,7 @@ class Positions:
         if fact.reason in RESETS and (fact.group, fact.member_id) in self._old:
             self._resets[(*key, node)] = fact.offset
         if fact.reason != "none":
-            self._place(key, fact.offset, node)
+            self._place(key, fact.offset, node, fact.member_id)
             return
         holders = self._holders.get(key, {})
         holders.pop(node, None)
@@ -67,13 +89,29 @@ class Positions:
             self._holders[key][node] = position
             self.last[key] = (position, node)
         else:
-            self._place(key, position, node)
+            self._place(key, position, node, fact.member_id)
 
-    def _place(self, key: tuple[str, PartitionKey], position: int, node: str) -> None:
+    def _place(
+        self, key: tuple[str, PartitionKey], position: int, node: str, member_id: str
+    ) -> None:
         holders = self._holders.setdefault(key, {})
         holders.pop(node, None)
         holders[node] = position
-        self.last[key] = (position, node)
+        self._members[(*key, node)] = member_id
+        owner = self._other_owner(key, node, member_id)
+        if owner:
+            holders[owner] = holders.pop(owner)  # the last in the order
+        else:
+            self.last[key] = (position, node)
+
+    def _other_owner(self, key: tuple[str, PartitionKey], node: str, member_id: str) -> str:
+        """Return the host of the owner of a partition if it told the last position, or ""."""
+        group, (topic_id, partition) = key
+        name = f"{self._names.get(topic_id)}-{partition}"
+        owner = self._owners.get(group, {}).get(name, member_id)
+        last = self.last[key][1] if key in self.last else node
+        held = last != node and last in self._holders[key]
+        return last if held and self._members[(*key, last)] == owner != member_id else ""
 
     def _on_stopped(self, _seq: int, _t: int, node: str, _fact: facts.HostStopped) -> None:
         """A process that ended holds nothing; its last position stands until another tells one."""
