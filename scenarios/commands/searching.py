@@ -124,9 +124,8 @@ def given(
                 raise InputError(f"{option} goes with SCENARIO")
         return SWARM
     asked = [scenario, *(part for one in settings or () for part in ("--set", one))]
-    if app is not None:
-        asked += ["--app", app]
-        settings = [*(settings or []), *for_consumers(scenario, app)]
+    asked += [] if app is None else ["--app", app]
+    settings = [*(settings or []), *for_consumers(scenario, app)]
     for kind in only or ():
         if kind not in DRAWN_KINDS:
             raise InputError(f"--only {kind}: allowed are {', '.join(DRAWN_KINDS)}")

@@ -66,8 +66,7 @@ def shrink(
     if from_search is None:
         if scenario is None or only:
             raise InputError("give SCENARIO, --from-search N, or both; --only goes with the latter")
-        if app is not None:
-            settings = [*(settings or []), *for_consumers(scenario, app)]
+        settings = [*(settings or []), *for_consumers(scenario, app)]
         asked = run_request(scenario, settings, variant, twin)
         wanted, named = asked.scenario, asked.variants
     else:

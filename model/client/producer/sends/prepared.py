@@ -29,15 +29,15 @@ class PreparedBatches:
         accumulator: RecordAccumulator,
         sender: Sender,
         transactions: TransactionCalls | None,
-        blocks: Callable[[], KafkaError | None],
+        refuses: Callable[[], KafkaError | None],
     ) -> None:
-        """``blocks()`` returns why no batch may be taken now: the producer is closed, say."""
+        """``refuses()`` returns why no batch may be taken now: the producer is closed, say."""
         self._process = metadata.connections.process
         self._metadata = metadata
         self._accumulator = accumulator
         self._sender = sender
         self._transactions = transactions
-        self._blocks = blocks
+        self._refuses = refuses
 
     def send(self, call: int, args: tuple[Any, ...], now: int) -> None:
         """Take (topic, partition, records, closed) as one batch.
@@ -48,7 +48,7 @@ class PreparedBatches:
         application may call again.
         """
         topic, partition, records, closed = args
-        error = self._blocks() or self._take(call, topic, partition, records, closed, now)
+        error = self._refuses() or self._take(call, topic, partition, records, closed, now)
         self._process.out.append(Reply(call, None, error))
 
     def _take(
@@ -85,7 +85,6 @@ class PreparedBatches:
 
     def _end_lingering(self, now: int) -> None:
         """Send what lingers, as RecordAccumulator.ready has it while somebody waits for memory."""
-        lingers = not self._accumulator.skips_linger
-        self._accumulator.skips_linger = True
+        before, self._accumulator.skips_linger = self._accumulator.skips_linger, True
         self._sender.drain_all(now)
-        self._accumulator.skips_linger = not lingers
+        self._accumulator.skips_linger = before
