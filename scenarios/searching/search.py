@@ -110,7 +110,7 @@ def _named(variants: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class Finding:
-    """What one seed of the swarm showed.
+    """What one seed showed.
 
     ``anomalies`` are what failed, invariants first, in the order in which they broke. ``report``
     is the screen of a seed that failed, or the traceback of a crash.

@@ -16,7 +16,7 @@ These are the lanes. Requests that arrive before the first publication of metada
 with several log directories goes on without one that failed, but not without that of the metadata
 log.
 
-Left out: dynamic configuration.
+Left out: dynamic settings but those that ``model/broker/README.md`` names.
 """
 
 from __future__ import annotations

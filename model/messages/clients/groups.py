@@ -82,7 +82,8 @@ class JoinGroupResponse(Message):
 class AssignedPartitions(tuple[TopicPartition, ...]):
     """The partitions of a member with what the leader's assignor tells the member's.
 
-    Models ConsumerProtocolAssignment. The group coordinator keeps it as it is.
+    Models ConsumerProtocolAssignment. The group coordinator keeps it as it is. It equals the tuple
+    of its partitions: comparisons leave the user data out.
     """
 
     user_data: bytes

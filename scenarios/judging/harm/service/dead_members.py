@@ -59,9 +59,8 @@ class DeadMembers:
         self._disturbances = disturbances
         self._controller = ("", 0)  # the active one, and since when; "": none
         self._epochs: dict[int, tuple[int, int]] = {}  # broker -> offset, epoch of its registration
-        self._heard: dict[
-            tuple[int, int], int
-        ] = {}  # broker, epoch -> when its last heartbeat came
+        self._heard: dict[tuple[int, int], int] = {}
+        """By broker and epoch: when its last heartbeat came"""
         self._state: dict[PartitionKey, facts.PartitionChanged] = {}
         self._joined: dict[PartitionKey, dict[int, int]] = {}  # since when each member is one
         self._told: dict[PartitionKey, dict[int, None]] = {}  # members that are judged already

@@ -3,7 +3,7 @@
 A leader moves its high watermark while its ISR has as many members as its own min.insync.replicas
 asks for (Partition.isUnderMinIsr): the topic's, else the one of this broker, else the one of all
 brokers, and no more than there are replicas. A change counts there from when the broker has applied
-it until it has applied the next one, so a value that was low once forgives nothing afterwards.
+it until it has applied the next one, so a value that was low once permits nothing afterwards.
 
 KRaft: a broker publishes metadata in the step in which it applies it (MetadataLoader,
 BrokerMetadataPublisher), and tells up to which offset that was. Of this instant the values before
