@@ -7,9 +7,10 @@ new owner may be at the end already: it polls nothing more that would tell its p
 
 A member may even take a partition up when it is another's. It slept before it heard of its
 assignment, and asks for the committed offset before it hears that the group has gone on without it
-(ConsumerCoordinator.initWithCommittedOffsetsIfNeeded). So while the member that the coordinator last
-gave a partition to is at it, the group is where that one is. Numbers of generations do not tell:
-those of a group that was deleted, or whose coordinator lost its last records, begin lower again.
+(ConsumerCoordinator.initWithCommittedOffsetsIfNeeded). So while the member that the coordinator
+last gave a partition to is at it, the group is where that one is. Numbers of generations do not
+tell: those of a group that was deleted, or whose coordinator lost its last records, begin lower
+again.
 
 An old consumer goes on at the offset of a reset, and is given what it had fetched before all the
 same (ConsumerFetcherThread.handleOffsetOutOfRange leaves the queue as it is,
