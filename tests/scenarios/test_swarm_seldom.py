@@ -118,8 +118,10 @@ def _writes_it(workload: dict[str, Any]) -> bool:
 def test_every_recreated_topic_is_one_of_two_that_a_group_reads(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    again = 0
+    again = forgot = 0
     for plain, data in _added(monkeypatch, recreated, "SHARE"):
+        forgot += recreated.FORGETTING[0] in plain["cluster"]["config"]
+        assert not data["cluster"]["config"].keys() & set(recreated.FORGETTING)
         operations = _new(plain, data, "operations")
         assert [each["kind"] for each in operations] in (
             ["delete-topic", "create-topic"], ["delete-topic", "create-topic"] * 2,
@@ -134,6 +136,7 @@ def test_every_recreated_topic_is_one_of_two_that_a_group_reads(
                 for at in begins] == [True]  # fmt: skip
         again += len(operations) == 4
     assert again > 3
+    assert forgot > 0
 
 
 def test_ids_expire_within_the_run_while_producers_are_idle(

@@ -24,6 +24,10 @@ OTHER = "invoices"
 NAMED = ("pattern", "subscription-pattern", "protocol", "app", "topics")
 """Keys of groups that say otherwise what they read, or that are old consumers."""
 
+FORGETTING = ("producer.id.expiration.ms", "producer.id.expiration.check.interval.ms")
+"""How soon logs forget producers: whoever writes the second topic is idempotent alone, and may send
+a batch again after seconds (clients/limits.py:forgotten_producers)."""
+
 
 def recreated_topics(rng: random.Random, data: dict[str, Any]) -> None:
     """Add a second topic that groups read, too, and recreate it once or twice.
@@ -45,7 +49,10 @@ def recreated_topics(rng: random.Random, data: dict[str, Any]) -> None:
     both = rng.choice(([first["name"], OTHER], [OTHER, first["name"]]))
     for each in fit:
         each["topics"] = list(both)
-    data["cluster"]["config"]["auto.create.topics.enable"] = False
+    config = data["cluster"]["config"]
+    config["auto.create.topics.enable"] = False
+    for each in FORGETTING:
+        config.pop(each, None)
     at = float(rng.randrange(1000, 5000))
     for _ in range(rng.choice((1, 1, 2))):
         gap = rng.choice((1, 20, 200, 1000)) * rng.uniform(0.5, 1.5)
