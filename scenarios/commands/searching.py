@@ -209,8 +209,8 @@ def _conclude(tally: Tally, variants: list[str], hit: Finding | None) -> None:
     hours = tally.sim_seconds / 3600
     counts = ", ".join(f"{count} {name}" for name, count in tally.verdicts.items())
     modes = ", ".join(f"{count} {mode}" for mode, count in tally.modes.items())
-    if not tally.source.drawn_whole and not variants:
-        _tell_given(tally)
+    if isinstance(tally.source, Given) and not variants:
+        _tell_given(tally, tally.source)
     say(f"{tally.seeds} seeds ({modes}), {hours:.2f} simulated hours: {counts}")
     if not variants:
         return
@@ -222,10 +222,8 @@ def _conclude(tally: Tally, variants: list[str], hit: Finding | None) -> None:
         say(f"  without it the seed passes: {tally.source.command(hit.seed)}")
 
 
-def _tell_given(tally: Tally) -> None:
+def _tell_given(tally: Tally, source: Given) -> None:
     """Print what a user's scenario showed, and how often; where it fails, how to go on."""
-    console().print(verdict_table(tally.source.name, tally.all))
+    console().print(verdict_table(source.name, tally.all))
     if tally.findings:
-        asked = tally.source.command(tally.findings[0].seed).split(" --first ")[0]
-        named = asked.replace(" search ", " shrink ", 1)
-        say(f"the smallest scenario: {named} --from-search {tally.findings[0].seed}")
+        say(f"the smallest scenario: {source.shrink(tally.findings[0].seed)}")

@@ -99,6 +99,10 @@ class Given:
         """Name the scenario as it was asked for, and the seed."""
         return shlex.join(["kafkasim", "search", *self.asked, *_one(seed), *_named(variants)])
 
+    def shrink(self, seed: int) -> str:
+        """Return the command that makes the scenario of one seed small."""
+        return shlex.join(["kafkasim", "shrink", *self.asked, "--from-search", str(seed)])
+
 
 def _one(seed: int) -> list[str]:
     return ["--first", str(seed), "--seeds", "1"]

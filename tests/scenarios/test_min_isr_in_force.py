@@ -1,4 +1,4 @@
-"""A minimum that was low once forgives no later advance of the high watermark."""
+"""A minimum that was low once permits no later advance of the high watermark."""
 
 from __future__ import annotations
 

@@ -49,6 +49,14 @@ def test_a_users_scenario_that_fails_without_the_variant_too_is_no_find(monkeypa
     ]  # fmt: skip
 
 
+def test_a_users_scenario_is_run_again_and_shrunk_as_it_was_asked_for() -> None:
+    asked = ("my search --first.toml", "--set", "workload.0.config.acks=1", "--only", "crash")
+    mine = Given(parse(draw(2), "mine"), asked, ("crash",))
+    named = "'my search --first.toml' --set workload.0.config.acks=1 --only crash"
+    assert mine.command(7, ["V"]) == (f"kafkasim search {named} --first 7 --seeds 1 --variant V")
+    assert mine.shrink(7) == f"kafkasim shrink {named} --from-search 7"
+
+
 def test_a_tally_counts_seeds_time_and_failures() -> None:
     tally = Tally()
     for finding in (Finding(1, "pass", (), 2.0), Finding(2, "fail", ("META",), 3.0)):
