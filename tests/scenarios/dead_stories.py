@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from kafkasim.model import facts
@@ -55,11 +56,15 @@ ZOOKEEPER: list[Timed] = [
     (0, "broker-3", registration(3, 2)),
     (0, "broker-3", changed(4, (1, 2, 3))),
 ]
+ANEW: Timed = (9, "controller-1", replace(registration(5, 2, "registered"), broker_epoch=2))
 GONE: list[Timed] = [*ZOOKEEPER, _session(5, "expired", 9)]
 
 DEAD_STORIES: dict[str, tuple[list[Timed], list[Timed], list[Timed]]] = {
     "DEADINISR a broker that is silent for a session and an eighth": (
         KRAFT, [_looked(11.4)], [_looked(11.6)],
+    ),
+    "DEADINISR a broker that registers anew, before its session has ended": (
+        [*KRAFT, ANEW], [_looked(11.4)], [_looked(11.6)],
     ),
     "DEADINISR a broker that leaves in time": (
         KRAFT, [_isr(11.4, 6, 1, 3), _looked(60)], [_isr(11.6, 6, 1, 3), _looked(60)],

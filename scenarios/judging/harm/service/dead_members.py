@@ -95,8 +95,14 @@ class DeadMembers:
             self._controller = ("", t)
 
     def _on_registration(self, _s: int, _t: int, _n: str, fact: facts.BrokerRegistration) -> None:
-        if fact.offset >= self._epochs.get(fact.broker, (-1, -1))[0]:
-            self._epochs[fact.broker] = (fact.offset, fact.broker_epoch)
+        offset, epoch = self._epochs.get(fact.broker, (-1, -1))
+        if fact.offset < offset:
+            return
+        self._epochs[fact.broker] = (fact.offset, fact.broker_epoch)
+        if (
+            fact.broker_epoch != epoch
+        ):  # the session of the incarnation before goes on until it ends
+            self._heard[fact.broker, fact.broker_epoch] = self._heard.get((fact.broker, epoch), 0)
 
     def _on_heartbeat(self, seq: int, t: int, node: str, fact: facts.BrokerHeartbeat) -> None:
         self._look(seq, t)
