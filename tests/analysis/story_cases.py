@@ -58,8 +58,21 @@ def _at(story: Sequence[tuple[float, str, Any]]) -> Case:
 
 
 def _to_end(story: Sequence[tuple[float, str, Any]]) -> Case:
-    """Return such a story of a run that ends with its last fact."""
-    return [*_at(story), ("world", At(story[-1][0], facts.Phase("end", "converged")))]
+    """Return such a story of a run that ends with its last fact, with brokers 1 and 3 alive.
+
+    All members of an ISR are registered, and controllers of KRaft hear the others than broker 2.
+    """
+    end = story[-1][0]
+    active = [node for _, node, fact in story if isinstance(fact, facts.ControllerActive)]
+    heard = [
+        (at, node, facts.BrokerHeartbeat(broker, 1, 5, False, False))
+        for at in range(0, int(end) + 1, 5)
+        for node in dict.fromkeys(active)
+        for broker in (1, 3)
+    ]
+    others = [(0, *registered(broker)) for broker in (1, 3)]
+    told = sorted([*others, *story, *heard], key=lambda each: each[0])
+    return [*_at(told), ("world", At(end, facts.Phase("end", "converged")))]
 
 
 def _of_registered(story: Sequence[tuple[float, str, Any]]) -> Case:
