@@ -7,7 +7,7 @@ from kafkasim.model.values import value
 
 @value
 class RaftRole:
-    """A voter of the quorum changed its role."""
+    """A voter of the quorum changed its role, or a leader that is no voter any more ended its."""
 
     role: str  # unattached | prospective | candidate | follower | leader | resigned
     epoch: int

@@ -102,6 +102,18 @@ def test_a_role_is_durable_before_the_trace_shows_it_and_a_resigned_one_changes_
     assert QuorumStateStore(raft.process.files, "quorum-state").state == ElectionState(EPOCH, 1, 1)
 
 
+def test_the_trace_shows_of_no_voter_but_that_it_ceases_to_lead():
+    raft = context()
+    quorum = quorum_of(raft)
+    quorum.transition(Leader(EPOCH, 1, [2, 3], 0), voter=True)
+    quorum.transition(Unattached(EPOCH + 1), voter=False)
+    quorum.transition(Unattached(EPOCH + 2), voter=False)
+    assert [effect for effect in raft.out if isinstance(effect, RaftRole)] == [
+        RaftRole("leader", EPOCH, 1),
+        RaftRole("unattached", EPOCH + 1, NONE),
+    ]
+
+
 def test_a_full_disk_halts_a_voter_that_changes_its_role():
     raft = context(Full())
     quorum = quorum_of(raft)

@@ -127,6 +127,8 @@ AGAIN = [_voters(4, v3001="C", v3002="D"), _voters(9, v3002="D")]
 
 
 def test_a_leader_that_removed_itself_stands_for_no_election() -> None:
+    deposed: Row = ("controller-1", facts.RaftRole("unattached", 2, -1))
+    assert _excuse([*REMOVED, deposed], SHORT) == LOST
     assert _excuse([*REMOVED, ENDED, *AGAIN], SHORT) == LOST
     assert _excuse([*REMOVED, ENDED, *AGAIN], LAG) == ""
 

@@ -57,7 +57,8 @@ class QuorumState:
         return stored
 
     def transition(self, role: Role, voter: bool) -> None:
-        """Take another role; ``voter`` says that the trace shows it.
+        """Take another role. The trace shows it of a voter, and that a leader ceases to lead, which
+        may have removed itself.
 
         The durable state of a resigned leader still says that it led: it must resign again if it
         restarts in this epoch.
@@ -69,7 +70,7 @@ class QuorumState:
         self.role = role
         if not isinstance(role, Resigned):
             self._persist()
-        if voter:
+        if voter or isinstance(old, Leader):
             self._context.out.append(RaftRole(role.name.value, role.epoch, role.leader))
 
     def record_vote(self, candidate: int) -> None:

@@ -18,11 +18,12 @@ A disk may also be replaced while its controller is about to be added. A leader 
 that has fetched within the last hour (LeaderState.isReplicaCaughtUp), and leaves the address to
 answer ApiVersions, which the controller with the new disk does (AddVoterHandler).
 
-A leader that removes itself is no voter of its own last set. If it ends before another voter of a
-majority has that set, it comes back as an observer and stands for no election
-(QuorumState.isVoter), and votes for nobody whose log lacks what its own has. Of two voters the
-other one needs that vote, by the set that it has, and both wait for ever. Raft lets such a server
-stand until the change is committed; Kafka does not.
+A leader that removes itself is no voter of its own last set. If it ends, or hears of a later
+epoch, before a majority of voters has that set, it is an observer from then on and stands for no
+election (QuorumState.isVoter), and votes for nobody whose log lacks what its own has. Of two voters
+the other one needs that vote, by the set that it has, and both wait for ever; so do two of four if
+the only voter that had the new set loses its disk. Raft lets such a server stand until the change
+is committed; Kafka does not.
 
 A voter that voted for itself in the epoch of the leader that has removed it does not start again
 (CandidateState's constructor); neither does a broker in one process with it.
