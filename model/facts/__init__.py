@@ -86,6 +86,7 @@ from kafkasim.model.facts.metadata import (
     StateChangeFailed,
     TopicCreated,
     TopicDeleted,
+    TopicDeletionQueued,
     VotersChanged,
     ZkControllerWrite,
 )
@@ -348,6 +349,7 @@ __all__ = [
     "TimeLimit",
     "TopicCreated",
     "TopicDeleted",
+    "TopicDeletionQueued",
     "TransactionBegun",
     "TransactionEnded",
     "TransactionEnding",

@@ -71,6 +71,17 @@ class TopicDeleted:
 
 
 @value
+class TopicDeletionQueued:
+    """A ZooKeeper controller knows that a topic is to be deleted: it tells brokers it is gone.
+
+    TopicDeleted follows when all replicas are deleted.
+    """
+
+    topic_id: str
+    topic: str
+
+
+@value
 class ConfigChanged:
     """A dynamic setting changed, committed at metadata ``offset``."""
 

@@ -13,7 +13,14 @@ from kafkasim.model.controller.zk.store.zk_data import (
 )
 from kafkasim.model.effects import Exit
 from kafkasim.model.errors import Errors
-from kafkasim.model.facts import BrokerRegistration, ControlRequest, LogLoaded, PartitionChanged
+from kafkasim.model.facts import (
+    BrokerRegistration,
+    ControlRequest,
+    LogLoaded,
+    PartitionChanged,
+    TopicDeleted,
+    TopicDeletionQueued,
+)
 from kafkasim.model.messages import (
     CreatableTopic,
     CreateTopicsRequest,
@@ -174,8 +181,11 @@ def test_a_group_forgets_what_it_has_committed_in_a_deleted_topic(cluster: ZkClu
     assert cluster.ask(coordinator, commit).results == ((TP, NONE),)
     assert _committed(cluster, coordinator) == 7
     cluster.operate(DeleteTopicsRequest((("orders", ""),)))
+    told = [cluster.seen(TopicDeletionQueued), cluster.seen(TopicDeleted)]
+    assert [len(each) for each in told] == [1, 0]  # the brokers hear of it before it is done
     cluster.step(3 * SECOND)
     assert _committed(cluster, coordinator) == -1
+    assert len(cluster.seen(TopicDeleted)) == 1
     cluster.create()
     assert _committed(cluster, coordinator) == -1
 

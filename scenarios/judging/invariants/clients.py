@@ -49,6 +49,7 @@ class Clients:
         trace.subscribe(facts.TransactionOffsets, self._on_transaction)
         trace.subscribe(facts.OffsetFetched, self._on_fetched)
         trace.subscribe(facts.TopicDeleted, self._on_topic_deleted)
+        trace.subscribe(facts.TopicDeletionQueued, self._on_topic_deleted)
 
     def _on_polled(self, seq: int, t: int, node: str, fact: facts.Polled) -> None:
         key = (fact.topic_id, fact.partition)
@@ -180,8 +181,14 @@ class Clients:
             self.cluster.lost_between(key, since, seq),
         )  # fmt: skip
 
-    def _on_topic_deleted(self, _seq: int, _t: int, _n: str, fact: facts.TopicDeleted) -> None:
-        """Allow that committed offsets of the topic disappear, some time later."""
+    def _on_topic_deleted(
+        self, _seq: int, _t: int, _n: str, fact: facts.TopicDeleted | facts.TopicDeletionQueued
+    ) -> None:
+        """Allow that committed offsets of the topic disappear, some time later.
+
+        A ZooKeeper controller tells the brokers that the topic is gone, and then deletes it
+        (TopicDeletionManager.onTopicDeletion, GroupCoordinator.handleDeletedPartitions).
+        """
         self._deleted[fact.topic] = None
 
     def _on_fetched(self, seq: int, t: int, node: str, fact: facts.OffsetFetched) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kafkasim.model import facts
-from tests.scenarios.fact_makers import Row, committed, fetched, polled, tombstone
+from tests.scenarios.fact_makers import Row, T, committed, fetched, polled, tombstone
 from tests.scenarios.invariant_stories.common import (
     ALONE,
     END,
@@ -77,6 +77,11 @@ STORIES: Stories = {  # name: what happened before, how it goes on well, and bad
         [("broker-1", committed(5))],
         [("broker-1", fetched(5))],
         [("broker-1", fetched(4))],
+    ),
+    "OFFSET a ZooKeeper controller is about to delete the topic": (
+        [("broker-1", committed(5))],
+        [("broker-2", facts.TopicDeletionQueued(T, "orders")), ("broker-1", fetched(-1))],
+        [("broker-2", facts.TopicDeletionQueued("other-id", "bills")), ("broker-1", fetched(-1))],
     ),
     "OFFSET an operator deleted it while the commit waited for replicas": (
         [("broker-1", tombstone(7))],

@@ -20,7 +20,7 @@ from kafkasim.model.controller.zk.context import (
 )
 from kafkasim.model.controller.zk.events import Steps
 from kafkasim.model.controller.zk.store.zk_data import DELETE_TOPICS, config_path, topic_path
-from kafkasim.model.facts import TopicDeleted
+from kafkasim.model.facts import TopicDeleted, TopicDeletionQueued
 from kafkasim.model.zookeeper.ops import Delete
 
 if TYPE_CHECKING:
@@ -55,6 +55,8 @@ class TopicDeletionManager:
         """Queue topics for deletion and begin."""
         for topic in topics:
             self.context.topics_to_delete[topic] = None
+            topic_id = self.context.topic_ids.get(topic, topic)
+            self.store.out.append(TopicDeletionQueued(topic_id, topic))
         yield from self.resume()
 
     def mark_ineligible(self, topics: list[str]) -> None:

@@ -14,7 +14,7 @@ from kafkasim.model.controller.zk.store.zk_data import (
     config_path,
     topic_path,
 )
-from kafkasim.model.facts import TopicCreated
+from kafkasim.model.facts import TopicCreated, TopicDeletionQueued
 from kafkasim.model.records import TopicPartition
 from kafkasim.model.zookeeper.ops import Delete, GetData, ZkError
 
@@ -70,6 +70,7 @@ class ContextLoader:
         for topic in deleted:
             if topic in context.topic_ids:
                 context.topics_to_delete[topic] = None
+                self.store.out.append(TopicDeletionQueued(context.topic_ids[topic], topic))
                 every = context.replicas_of_topic(topic)
                 down = any(not context.online(broker, tp) for tp, broker in every)
                 if down or context.is_reassigning(topic):
