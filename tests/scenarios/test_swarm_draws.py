@@ -301,7 +301,7 @@ def test_a_hop_is_late_for_about_as_long_as_its_producer_waits(
     monkeypatch.setattr(draw_workload, "QUIET", 0)  # its faults come behind
     monkeypatch.setattr(drawing, "worlds", lambda *_: None)  # and theirs
     monkeypatch.setattr(share_groups, "SHARE", 0)  # and theirs
-    for step in ("overtaken", "changes_in_elections", "triggers"):
+    for step in ("overtaken", "changes_in_elections", "triggers", "seldom"):
         monkeypatch.setattr(drawing, step, lambda *_: None)
     monkeypatch.setattr(patience, "PATIENCE", 0)
     before = [draw(seed) for seed in range(120)]

@@ -49,7 +49,7 @@ def _tables(data: Mapping[str, Any]) -> list[tuple[str, type[Config]]]:
         found.append((f"topics.{index}", TopicConfig))
     for index, workload in enumerate(_list(data, "workload")):
         kind = workload.get("kind") if isinstance(workload, Mapping) else None
-        if kind in CLIENTS:
+        if isinstance(kind, str) and kind in CLIENTS:
             found.append((f"workload.{index}", CLIENTS[kind]))
     return found
 

@@ -13,6 +13,8 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListen
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, RecordsToDelete
 from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
 
+from kafkasim import processed
+
 BROKERS = os.environ.get("KAFKA_BROKERS", "localhost:9092")
 JOBS, ARCHIVE, GROUP = "jobs", "archive", "workers"
 
@@ -80,6 +82,7 @@ class WorkQueue:
         while True:
             for tp, jobs in (await self.consumer.getmany(timeout_ms=500, max_records=20)).items():
                 await self.archive(tp.partition, jobs)
+                processed(*jobs)
                 await self.consumer.commit({tp: jobs[-1].offset + 1})
 
     async def archive(self, partition, jobs):
