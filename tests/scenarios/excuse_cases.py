@@ -111,7 +111,7 @@ CASES: tuple[Case, ...] = (
     Case(
         "an end that was answered before it was written",
         "share-end-answered-unwritten",
-        "B01-truncate-to-hw",
+        "M02-isr-expands-unchecked",
         "ISRDATA",
     ),
     Case(
