@@ -218,8 +218,8 @@ STALL_CASES: tuple[Case, ...] = (
     Case(
         "a classic member that nobody watches",
         "a-classic-member-that-nobody-watches",
-        "B17-metadata-update-as-new-epoch",
-        "no-progress",
+        "M35-waits-for-every-replica",
+        "HWSTALL",
     ),
     Case(
         "sequences that a leader has forgotten",
