@@ -13,10 +13,10 @@ PID = 7
 
 
 def _appended(
-    t: float, base: int, sequence: int, *ids: int, epoch: int = 0, partition: int = 0
+    t: float, base: int, sequence: int, *ids: int, epoch: int = 0, leader_epoch: int = 1
 ) -> Timed:
     end = base + len(ids)
-    return t, "broker-1", facts.Appended(T, partition, 1, base, end, PID, epoch, sequence, ids)
+    return t, "broker-1", facts.Appended(T, 0, leader_epoch, base, end, PID, epoch, sequence, ids)
 
 
 def _acked(t: float, base: int, sequence: int, *ids: int, epoch: int = 0) -> Timed:
@@ -60,6 +60,15 @@ RAISED_STORIES: dict[str, tuple[list[Timed], list[Timed], list[Timed]]] = {
     ),
     "EPOCHREASON a leader lacks what the one before had": (
         SENT, [_leads(2, 0), _rewritten(2.1, 1, 12)], [_leads(2, 1), _rewritten(2.1, 1, 12)],
+    ),
+    "EPOCHREASON the leader before goes on, and the present one lacks what it appends": (
+        [*SENT, _leads(2, 1)], [_appended(3, 1, 1, 11), _rewritten(3.1, 1, 12)],
+        [_appended(3, 1, 1, 11, leader_epoch=2), _rewritten(3.1, 1, 12)],
+    ),
+    "EPOCHREASON what the leader before appends in one epoch is one reason": (
+        [*SENT, _leads(2, 1), _appended(3, 1, 1, 11), _rewritten(3.1, 1, 12)],
+        [_appended(3.2, 2, 0, 12, epoch=1), _rewritten(3.3, 2, 13)],
+        [_appended(3.2, 1, 0, 12, epoch=1, leader_epoch=2), _rewritten(3.3, 2, 13)],
     ),
     "EPOCHREASON a leader that had forgotten the producer took a later batch first": (
         SENT, [_appended(2, 1, 2, 12), _rewritten(2.1, 1, 11)],

@@ -17,25 +17,36 @@ RAISED = """
     LEFT ANTI JOIN (SELECT run, producer_id FROM TransactionBegun) USING (run, producer_id)"""
 
 _OWN = """
-    SELECT run, topic_id, partition, producer_id, seq, producer_epoch, base_sequence, record_ids,
-           next_offset
-    FROM Appended LEFT SEMI JOIN raised_producers USING (run, producer_id)
-    WHERE base_sequence >= 0"""
+    -- is_superseded: a later leader had begun, so that it lacks the batch.
+    SELECT *, leader_epoch < newest AS is_superseded
+    FROM (SELECT *, max(begun) OVER (PARTITION BY run, topic_id, partition ORDER BY seq) AS newest
+          FROM (SELECT run, topic_id, partition, producer_id, seq, producer_epoch, base_sequence,
+                       record_ids, next_offset, leader_epoch, 0 AS begun
+                FROM Appended LEFT SEMI JOIN raised_producers USING (run, producer_id)
+                WHERE base_sequence >= 0
+                UNION ALL
+                SELECT run, topic_id, partition, NULL, seq, NULL, NULL, NULL, NULL, NULL,
+                       leader_epoch
+                FROM BecameLeader))
+    WHERE producer_id IS NOT NULL"""
 
 _GAPS = """
-    -- Where a leader took another sequence than the next, or than 0 in an epoch, and elections of a
-    -- leader without the end of what the one before had appended.
+    -- Where a leader took another sequence than the next, or than 0 in an epoch; where one went on
+    -- when a later one had begun, once in each epoch; and elections of a leader without the end of
+    -- what the one before had appended.
     SELECT run, topic_id, partition, producer_id, seq
     FROM (SELECT *, lag(producer_epoch) OVER one AS epoch_before,
+                 lag(is_superseded) OVER one AS was_superseded,
                  lag(base_sequence + size(record_ids)) OVER one AS expected
           FROM own WINDOW one AS (PARTITION BY run, topic_id, partition, producer_id ORDER BY seq))
-    WHERE base_sequence != IF(producer_epoch = epoch_before, expected % 2147483648, 0)
+    WHERE IF(is_superseded, was_superseded IS NOT TRUE OR producer_epoch != epoch_before,
+             base_sequence != IF(producer_epoch = epoch_before, expected % 2147483648, 0))
     UNION ALL
     SELECT run, topic_id, partition, producer_id, seq
     FROM (SELECT *, last(next_offset, true) OVER (
                      PARTITION BY run, topic_id, partition, producer_id ORDER BY seq) AS end_offset
           FROM (SELECT run, topic_id, partition, producer_id, seq, next_offset,
-                       CAST(NULL AS BIGINT) AS start_offset FROM own
+                       CAST(NULL AS BIGINT) AS start_offset FROM own WHERE NOT is_superseded
                 UNION ALL
                 SELECT run, topic_id, partition, producer_id, seq, NULL, start_offset
                 FROM BecameLeader JOIN (SELECT DISTINCT run, topic_id, partition, producer_id

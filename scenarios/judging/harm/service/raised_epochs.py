@@ -10,8 +10,9 @@ request at least, and an id has 32767 epochs. A partition asks for it in four ca
   shows that it had been appended (maybeResolveSequences);
 - a leader answers OUT_OF_ORDER_SEQUENCE_NUMBER to the batch behind the last acknowledged one, or
   behind one that expired (canRetry). An honest leader has a gap then: a batch of the partition was
-  given up, or a leader had appended one that the next leader lacks; or a leader that did not know
-  the producer took a later batch first (ProducerAppendInfo.checkSequence takes any then);
+  given up, or a leader had appended one that the next leader lacks, or appended it after that one
+  had begun to lead; or a leader that did not know the producer took a later batch first
+  (ProducerAppendInfo.checkSequence takes any then);
 - an earlier attempt of a batch that was numbered anew had been appended: its acknowledgement makes
   the producer go on at a sequence that the log does not expect in the new epoch;
 - a leader answers UNKNOWN_PRODUCER_ID, which none has done since Kafka 2.5 (KIP-360).
@@ -61,6 +62,7 @@ class RaisedEpochs:
         self._failed: dict[tuple[str, PartitionKey], int] = {}  # the row of a host's last failure
         self._failures: dict[str, int] = {}  # host -> batches that were given up since its start
         self._logs: dict[PartitionKey, dict[int, _Appended]] = {}  # by producer id
+        self._leaders: dict[PartitionKey, int] = {}  # the latest leader epoch that has begun
         self._gaps: dict[tuple[int, PartitionKey], int] = {}  # the row of a log's last gap
         self._cases: dict[int, int] = {}  # producer id -> cases but for failures
         self._rewritten: dict[tuple[int, PartitionKey], tuple[int, facts.SequencesRewritten]] = {}
@@ -92,16 +94,23 @@ class RaisedEpochs:
             return
         key = (fact.topic_id, fact.partition)
         known = self._logs.setdefault(key, {}).setdefault(fact.producer_id, _Appended())
-        expected = known.next_sequence if fact.producer_epoch == known.epoch else 0
+        known.batches.append((fact.producer_epoch, fact.record_ids))
+        is_same_epoch = fact.producer_epoch == known.epoch
+        known.epoch = fact.producer_epoch
+        if fact.leader_epoch < self._leaders.get(key, 0):  # the present leader lacks it
+            if known.next_sequence >= 0 or not is_same_epoch:
+                self._note_gap(seq, fact.producer_id, key)
+            known.next_sequence = -1
+            return
+        expected = known.next_sequence if is_same_epoch else 0
         if fact.base_sequence != expected and known.next_sequence >= 0:
             self._note_gap(seq, fact.producer_id, key)
-        known.epoch = fact.producer_epoch
         known.next_sequence = add_sequence(fact.base_sequence, len(fact.record_ids))
         known.end_offset = fact.next_offset
-        known.batches.append((fact.producer_epoch, fact.record_ids))
 
     def _on_leader(self, seq: int, _t: int, _node: str, fact: facts.BecameLeader) -> None:
         key = (fact.topic_id, fact.partition)
+        self._leaders[key] = max(fact.leader_epoch, self._leaders.get(key, 0))
         for producer_id, known in self._logs.get(key, {}).items():
             if known.end_offset > fact.start_offset:
                 self._note_gap(seq, producer_id, key)
