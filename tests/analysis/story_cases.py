@@ -60,12 +60,13 @@ def _at(story: Sequence[tuple[float, str, Any]]) -> Case:
 def _to_end(story: Sequence[tuple[float, str, Any]]) -> Case:
     """Return such a story of a run that ends with its last fact, with brokers 1 and 3 alive.
 
-    All members of an ISR are registered, and controllers of KRaft hear the others than broker 2.
+    All members of an ISR are registered, and controllers of KRaft hear the others than broker 2,
+    which have replayed all that the story tells.
     """
     end = story[-1][0]
     active = [node for _, node, fact in story if isinstance(fact, facts.ControllerActive)]
     heard = [
-        (at, node, facts.BrokerHeartbeat(broker, 1, 5, False, False))
+        (at, node, facts.BrokerHeartbeat(broker, 1, 6, False, False))
         for at in range(0, int(end) + 1, 5)
         for node in dict.fromkeys(active)
         for broker in (1, 3)
