@@ -353,7 +353,9 @@ COMMITTED_PARTS = """
     WHERE reason != 'none'"""
 
 TOPICS = """
-    SELECT DISTINCT run, topic, topic_id FROM TopicCreated"""
+    -- needed: the minimum of in-sync replicas with which the topic was created.
+    SELECT DISTINCT run, topic, topic_id, least(min_isr, replication_factor) AS needed
+    FROM TopicCreated"""
 
 
 def partition_for(name: str) -> str:
