@@ -103,13 +103,14 @@ UNVERIFIED_BATCHES: dict[str, tuple[Rows, dict[str, int]]] = {
         [*late([*EXPIRED, *failed(98)]), *appended(3, 98, sequence=2),
          *final(*LOG, (3, (98,), 7))], {}),
     "unverified: committed with the next transaction": (joined(), {}),
-    "unverified: an output is committed with the next one": (output(*skipped(topic=OUT)), {}),
+    "unverified: an output is committed with the next one": (
+        output(*skipped(topic=OUT)), {"duplicate": 1}),
     "verified: the leader knows the question": (
         hanging(late(comes=appended(2, 100, sequence=1))), HANGING),
     "verified: another epoch was let pass": (
         hanging(late(comes=[*skipped(1), *appended(2, 100, sequence=1)])), HANGING),
     "verified: an output of a leader that knows the question": (
-        output(), {"duplicate-output": 1, "torn-transaction": 1}),
+        output(), {"duplicate-output": 1, "torn-transaction": 1, "duplicate": 1}),
     "unverified: it had not failed": (hanging(late([])), HANGING),
     "unverified: another batch had failed": (hanging(late(failed(99))), HANGING),
     "unverified: no broker could have appended it": (
