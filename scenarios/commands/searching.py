@@ -224,6 +224,6 @@ def _conclude(tally: Tally, variants: list[str], hit: Finding | None) -> None:
 
 def _tell_given(tally: Tally, source: Given) -> None:
     """Print what a user's scenario showed, and how often; where it fails, how to go on."""
-    console().print(verdict_table(source.name, tally.all))
+    console().print(verdict_table(source.name, tally.ran))
     if tally.findings:
         say(f"the smallest scenario: {source.shrink(tally.findings[0].seed)}")

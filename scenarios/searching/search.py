@@ -142,7 +142,7 @@ class Tally:
     verdicts: dict[str, int] = field(default_factory=dict)
     modes: dict[str, int] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)  # those that failed
-    all: list[Finding] = field(default_factory=list)
+    ran: list[Finding] = field(default_factory=list)
 
     def knows(self, finding: Finding) -> bool:
         """Return whether an earlier seed failed in the same way."""
@@ -150,7 +150,7 @@ class Tally:
 
     def add(self, finding: Finding) -> None:
         """Count one seed."""
-        self.all.append(finding)
+        self.ran.append(finding)
         self.seeds += 1
         mode = self.source.mode(finding.seed)
         self.modes[mode] = self.modes.get(mode, 0) + 1
