@@ -59,7 +59,7 @@ _BARE = """
     FROM (SELECT *, coalesce(lag(seq) OVER one, -1) AS since,
                  lag(record_ids) OVER one AS ids_before,
                  lag(producer_epoch) OVER one AS epoch_before
-          FROM SequencesRewritten
+          FROM SequencesRewritten LEFT SEMI JOIN raised_producers USING (run, producer_id)
           WINDOW one AS (PARTITION BY run, topic_id, partition, producer_id ORDER BY seq)) AS told
     LEFT ANTI JOIN failures
         ON told.run = failures.run AND told.node = failures.node
