@@ -108,17 +108,22 @@ def run_request(
     variants: list[str] | None,
     twin: bool = False,
     allow_unmodelled: bool = False,
+    app: str | None = None,
 ) -> RunRequest:
     """Read the scenario and check everything that decides a run besides the seed.
 
+    ``app`` is an application that runs in place of the scenario's consumers.
+
     Raises:
+        InputError: the scenario has no consumers for an application.
         ScenarioError: an unknown scenario, a wrong key or value, no twin.
         VariantError: an unknown variant, or two that do not go together.
     """
     given = list(variants or [])
+    wanted_settings = [*(settings or []), *for_consumers(name, app, allow_unmodelled)]
     notes: list[str] = []
     scenario, added = library.scenario(
-        name, settings or [], twin=twin, allow_unmodelled=allow_unmodelled, notes=notes
+        name, wanted_settings, twin=twin, allow_unmodelled=allow_unmodelled, notes=notes
     )
     for note in notes:
         typer.echo(note, err=True)
@@ -128,7 +133,7 @@ def run_request(
         compose([*scenario.cluster.variants, *wanted])
     except VariantError as error:
         raise VariantError(f"{name}: {error}") from None
-    return RunRequest(name, scenario, list(settings or []), given, wanted, twin)
+    return RunRequest(name, scenario, wanted_settings, given, wanted, twin)
 
 
 def for_consumers(name: str, app: str | None, allow_unmodelled: bool = False) -> list[str]:
@@ -186,8 +191,7 @@ def run(
     Prints a line for a run that went as expected and a screen for one that did not, with the
     command that replays it. Durations count from the moment the cluster is ready.
     """
-    settings = [*(settings or []), *for_consumers(scenario, app, allow_unmodelled)]
-    asked = run_request(scenario, settings, variant, twin, allow_unmodelled)
+    asked = run_request(scenario, settings, variant, twin, allow_unmodelled, app)
     if out is not None:
         make_directory(out)
     if twin:

@@ -20,7 +20,7 @@ from kafkasim.scenarios.commands.common import (
     say_json,
     verdict_table,
 )
-from kafkasim.scenarios.commands.runs import Apps, Settings, for_consumers, run_request
+from kafkasim.scenarios.commands.runs import Apps, Settings, run_request
 from kafkasim.scenarios.searching.draw import MODES, mode_of
 from kafkasim.scenarios.searching.given.plan import KINDS as DRAWN_KINDS
 from kafkasim.scenarios.searching.search import SWARM, Finding, Given, Source, Tally
@@ -125,12 +125,12 @@ def given(
         return SWARM
     asked = [scenario, *(part for one in settings or () for part in ("--set", one))]
     asked += [] if app is None else ["--app", app]
-    settings = [*(settings or []), *for_consumers(scenario, app)]
     for kind in only or ():
         if kind not in DRAWN_KINDS:
             raise InputError(f"--only {kind}: allowed are {', '.join(DRAWN_KINDS)}")
         asked += ["--only", kind]
-    source = Given(run_request(scenario, settings, None).scenario, tuple(asked), tuple(only or ()))
+    wanted = run_request(scenario, settings, None, app=app).scenario
+    source = Given(wanted, tuple(asked), tuple(only or ()))
     try:
         source.scenario(0)
     except ValueError as error:
@@ -150,11 +150,11 @@ def _searched(
     tally = Tally(source)
     with progress_bar("searching", len(span)) as advance, suppress(KeyboardInterrupt):
         for finding in run_search(span, variants, jobs, source):
-            known = tally.knows(finding)
-            tally.add(finding)
+            is_new = finding.failed and not tally.knows(finding)
+            tally.ran.append(finding)
             advance()
             if finding.failed:
-                if not json and (source.drawn_whole or not known):
+                if not json and (source.drawn_whole or is_new):
                     say(finding.report)
                 _keep(finding, keeper, variants, json)
             if variants and finding.verdict == "fail":
@@ -224,6 +224,6 @@ def _conclude(tally: Tally, variants: list[str], hit: Finding | None) -> None:
 
 def _tell_given(tally: Tally, source: Given) -> None:
     """Print what a user's scenario showed, and how often; where it fails, how to go on."""
-    console().print(verdict_table(source.name, tally.ran))
+    console().print(verdict_table(f"{source.given.name} with drawn faults", tally.ran))
     if tally.findings:
         say(f"the smallest scenario: {source.shrink(tally.findings[0].seed)}")

@@ -15,7 +15,7 @@ from kafkasim.scenarios.commands.common import (
     say,
     say_json,
 )
-from kafkasim.scenarios.commands.runs import Apps, Settings, Variants, for_consumers, run_request
+from kafkasim.scenarios.commands.runs import Apps, Settings, Variants, run_request
 from kafkasim.scenarios.commands.searching import Only, given
 from kafkasim.scenarios.language.tables import Scenario
 from kafkasim.scenarios.showing import report
@@ -66,8 +66,7 @@ def shrink(
     if from_search is None:
         if scenario is None or only:
             raise InputError("give SCENARIO, --from-search N, or both; --only goes with the latter")
-        settings = [*(settings or []), *for_consumers(scenario, app)]
-        asked = run_request(scenario, settings, variant, twin)
+        asked = run_request(scenario, settings, variant, twin, app=app)
         wanted, named = asked.scenario, asked.variants
     else:
         if twin:

@@ -22,7 +22,7 @@ from kafkasim.scenarios.commands.common import (
     say_json,
     status,
 )
-from kafkasim.scenarios.commands.runs import Apps, Settings, Variants, for_consumers, run_request
+from kafkasim.scenarios.commands.runs import Apps, Settings, Variants, run_request
 from kafkasim.scenarios.explaining.chain import Explanation
 from kafkasim.scenarios.explaining.explain import explain as explain_run
 from kafkasim.scenarios.explaining.explain import firsts
@@ -148,8 +148,7 @@ def explain(
     elif run:
         raise InputError(f"--run {run}: {place} is no directory of a fleet")
     else:
-        given = [*(settings or []), *for_consumers(place, app)]
-        asked = run_request(place, given, variant, twin)
+        asked = run_request(place, settings, variant, twin, app=app)
         with TemporaryDirectory(prefix="kafkasim-") as scratch, status(f"{place}, seed {seed} …"):
             asked.run(seed, Path(scratch))
             explained, ready_us = explain_run(Path(scratch), anomaly)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import multiprocessing
 import shlex
 import traceback
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -26,10 +27,6 @@ from kafkasim.scenarios.showing.report import screen
 
 class Source(Protocol):
     """Where the scenario of a seed comes from."""
-
-    @property
-    def name(self) -> str:
-        """What a table of the verdicts is called."""
 
     @property
     def drawn_whole(self) -> bool:
@@ -49,7 +46,6 @@ class Source(Protocol):
 class Swarm:
     """Scenarios that are drawn whole: cluster, workload and faults."""
 
-    name: str = "swarm"
     drawn_whole: bool = True
 
     def scenario(self, seed: int) -> Scenario:
@@ -81,11 +77,6 @@ class Given:
     asked: tuple[str, ...]
     only: tuple[str, ...] = ()
     drawn_whole: bool = False
-
-    @property
-    def name(self) -> str:
-        """Its own name, and that its faults are drawn."""
-        return f"{self.given.name} with drawn faults"
 
     def scenario(self, seed: int) -> Scenario:
         """Draw the faults."""
@@ -134,30 +125,39 @@ class Finding:
 
 @dataclass
 class Tally:
-    """A whole search: how many seeds ran, how long they simulated, which failed."""
+    """A whole search: what its seeds showed, how long they simulated, which failed."""
 
     source: Source = SWARM
-    seeds: int = 0
-    sim_seconds: float = 0.0
-    verdicts: dict[str, int] = field(default_factory=dict)
-    modes: dict[str, int] = field(default_factory=dict)
-    findings: list[Finding] = field(default_factory=list)  # those that failed
     ran: list[Finding] = field(default_factory=list)
+
+    @property
+    def seeds(self) -> int:
+        """How many seeds ran."""
+        return len(self.ran)
+
+    @property
+    def sim_seconds(self) -> float:
+        """How long they simulated."""
+        return sum(each.sim_seconds for each in self.ran)
+
+    @property
+    def verdicts(self) -> dict[str, int]:
+        """How many seeds had each verdict, the first one first."""
+        return dict(Counter(each.verdict for each in self.ran))
+
+    @property
+    def modes(self) -> dict[str, int]:
+        """How many clusters there were of each mode."""
+        return dict(Counter(self.source.mode(each.seed) for each in self.ran))
+
+    @property
+    def findings(self) -> list[Finding]:
+        """Those that failed."""
+        return [each for each in self.ran if each.failed]
 
     def knows(self, finding: Finding) -> bool:
         """Return whether an earlier seed failed in the same way."""
         return any(each.anomalies == finding.anomalies for each in self.findings)
-
-    def add(self, finding: Finding) -> None:
-        """Count one seed."""
-        self.ran.append(finding)
-        self.seeds += 1
-        mode = self.source.mode(finding.seed)
-        self.modes[mode] = self.modes.get(mode, 0) + 1
-        self.sim_seconds += finding.sim_seconds
-        self.verdicts[finding.verdict] = self.verdicts.get(finding.verdict, 0) + 1
-        if finding.failed:
-            self.findings.append(finding)
 
 
 def examine(seed: int, variants: Sequence[str] = (), source: Source = SWARM) -> Finding:

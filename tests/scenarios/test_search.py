@@ -60,7 +60,7 @@ def test_a_users_scenario_is_run_again_and_shrunk_as_it_was_asked_for() -> None:
 def test_a_tally_counts_seeds_time_and_failures() -> None:
     tally = Tally()
     for finding in (Finding(1, "pass", (), 2.0), Finding(2, "fail", ("META",), 3.0)):
-        tally.add(finding)
+        tally.ran.append(finding)
     assert (tally.seeds, tally.sim_seconds, tally.verdicts) == (2, 5.0, {"pass": 1, "fail": 1})
     assert [finding.seed for finding in tally.findings] == [2]
 

@@ -99,9 +99,8 @@ class DeadMembers:
         if fact.offset < offset:
             return
         self._epochs[fact.broker] = (fact.offset, fact.broker_epoch)
-        if (
-            fact.broker_epoch != epoch
-        ):  # the session of the incarnation before goes on until it ends
+        # The session of the incarnation before goes on until it ends.
+        if fact.broker_epoch != epoch:
             self._heard[fact.broker, fact.broker_epoch] = self._heard.get((fact.broker, epoch), 0)
 
     def _on_heartbeat(self, seq: int, t: int, node: str, fact: facts.BrokerHeartbeat) -> None:
