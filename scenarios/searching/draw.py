@@ -96,6 +96,7 @@ from kafkasim.scenarios.searching.seldom.internal_topics import moved_internal_t
 from kafkasim.scenarios.searching.seldom.read_leases import read_leases
 from kafkasim.scenarios.searching.seldom.recreated import recreated_topics
 from kafkasim.scenarios.searching.seldom.steps import client_steps
+from kafkasim.scenarios.searching.shapes.apart import is_about_its_faults
 from kafkasim.scenarios.searching.worlds.departures import leave_for_good
 from kafkasim.scenarios.searching.worlds.histories import histories
 from kafkasim.scenarios.searching.worlds.releases import (
@@ -228,7 +229,7 @@ def _draw(seed: int) -> dict[str, Any]:
         return data
     if played < CHAINS + SHAPES:
         play_shape(random.Random(f"swarm/{seed}/focus"), data, mode)
-    if not data["expect"].keys() & {"never", "in-time"}:  # these are about the shape's faults alone
+    if not is_about_its_faults(data):
         two_directories(random.Random(f"swarm/{seed}/dirs"), data)
         grow(random.Random(f"swarm/{seed}/grow"), data)
         delete_records(random.Random(f"swarm/{seed}/delete"), data)

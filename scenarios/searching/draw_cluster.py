@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from typing import Any
 
+from kafkasim.scenarios.searching.shapes.apart import is_about_its_faults
+
 COMPACTED = 0.18
 """The share of seeds whose brokers clean logs."""
 
@@ -119,7 +121,7 @@ def compaction(rng: random.Random, data: dict[str, Any]) -> None:
     old consumer reads: retention moves one to a later offset while older records are in its queue,
     and then back (ConsumerFetcherThread.handleOffsetOutOfRange).
     """
-    if rng.random() >= COMPACTED or data["expect"].keys() & {"never", "in-time"}:
+    if rng.random() >= COMPACTED or is_about_its_faults(data):
         return
     config = _cleaner(rng, data)
     if rng.random() < 0.5:  # the cleaner's map has room for few keys, so cleanings end anywhere
@@ -168,7 +170,7 @@ def tables(rng: random.Random, data: dict[str, Any]) -> None:
     groups = [each for each in data["workload"] if each["kind"] == "consumer-group"]
     if rng.random() >= TABLES or not writers or not groups or not _may_be_cleaned(data):
         return
-    if data["expect"].keys() & {"never", "in-time"}:
+    if is_about_its_faults(data):
         return
     config = _cleaner(rng, data)
     config["log.cleaner.dedupe.buffer.size"] = rng.choice((150, 150, 600))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
+from kafkasim.scenarios.searching.shapes.apart import is_about_its_faults
 from kafkasim.sim.faults.nemesis import WEIGHTS
 
 ODD_KINDS = ("flush-error", "disk-full", "rack-loss")
@@ -215,7 +216,7 @@ def lost_replies(rng: random.Random, data: dict[str, Any]) -> None:
     The sender asks again for what has been done. A reply that is only late comes in the end, before
     its request times out; only a lost one shows whether the receiver takes a request twice.
     """
-    if rng.random() >= LOST_REPLIES or data["expect"].keys() & {"never", "in-time"}:
+    if rng.random() >= LOST_REPLIES or is_about_its_faults(data):
         return
     api, fact, most = rng.choice(ASKED)
     asked = {"node": "@node", "when": {"fact": fact, "count": rng.randrange(1, most + 1)}}

@@ -9,6 +9,8 @@ from __future__ import annotations
 import random
 from typing import Any
 
+from kafkasim.scenarios.searching.shapes.apart import is_about_its_faults
+
 OUTPUT = "outputs"
 
 TRANSACTIONAL = 0.6
@@ -139,7 +141,7 @@ def stalls(rng: random.Random, data: dict[str, Any]) -> None:
     """
     share = rng.random()
     writers = [each for each in data["workload"] if timeout_of(each)]
-    if not writers or share >= STALLED or data["expect"].keys() & {"never", "in-time"}:
+    if not writers or share >= STALLED or is_about_its_faults(data):
         return
     for _ in range(rng.choice((1, 2))):
         stall = rng.choice((_pause, _late, _late, _unheard_markers))

@@ -6,6 +6,8 @@ import random
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from kafkasim.scenarios.searching.shapes.apart import is_about_its_faults
+
 
 def workloads(rng: random.Random) -> list[dict[str, Any]]:
     """Draw one or two workloads of producers and one or two consumer groups."""
@@ -349,7 +351,7 @@ def quiet_groups(rng: random.Random, data: dict[str, Any]) -> None:
         and "protocol" not in each
         and each["group"] not in deployed
     ]
-    if rng.random() >= QUIET or not groups or data["expect"].keys() & {"never", "in-time"}:
+    if rng.random() >= QUIET or not groups or is_about_its_faults(data):
         return
     config = data["cluster"]["config"]
     config["offsets.retention.minutes"] = 1

@@ -51,8 +51,8 @@ def play_chain(rng: random.Random, data: dict[str, Any], mode: str) -> None:
     _cluster(focus, pace)
     for setting in (each for each, share in SETTINGS[mode] if rng.random() < share):
         setting(focus)
-    events = _some(rng, EVENTS[mode])
-    disturbances = _some(rng, DISTURBANCES[mode])
+    events = some(rng, EVENTS[mode])
+    disturbances = some(rng, DISTURBANCES[mode])
     at = float(rng.randrange(500, 1500))
     stretch = Stretch(focus, pace) if rng.random() < STRETCHED else None
     if stretch is not None:
@@ -77,9 +77,9 @@ def play_chain(rng: random.Random, data: dict[str, Any], mode: str) -> None:
     data["expect"]["permits"] = permitted(data["workload"], _is_unclean(data))
 
 
-def _some(rng: random.Random, kinds: Sequence[Kind]) -> list[Kind]:
+def some(rng: random.Random, kinds: Sequence[Kind], most: int = MOST_KINDS) -> list[Kind]:
     """Draw the few kinds that this seed plays."""
-    return rng.sample(kinds, rng.randrange(1, min(MOST_KINDS, len(kinds)) + 1))
+    return rng.sample(kinds, rng.randrange(1, min(most, len(kinds)) + 1))
 
 
 def _cluster(focus: Focus, pace: Pace) -> None:

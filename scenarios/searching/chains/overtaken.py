@@ -30,6 +30,7 @@ from kafkasim.scenarios.searching.chains.disturbances import (
     slow_disk,
 )
 from kafkasim.scenarios.searching.chains.pace import Pace
+from kafkasim.scenarios.searching.shapes.apart import has_second_process, is_about_its_faults
 from kafkasim.scenarios.searching.shapes.focus import Focus, ms
 
 SHARE = 0.1
@@ -60,11 +61,11 @@ def overtaken(rng: random.Random, data: dict[str, Any], mode: str) -> None:
     """
     topic = data["topics"][0]
     old = any(each.get("protocol") == "zookeeper" for each in data["workload"])
-    if rng.random() >= SHARE or data["expect"].keys() & {"never", "in-time"}:
+    if rng.random() >= SHARE or is_about_its_faults(data):
         return
     if topic["replication-factor"] == 1 or "cleanup.policy" in topic["config"]:
         return
-    if any(each["kind"] == "duplicate-broker" for each in data.get("operations", ())):
+    if has_second_process(data):
         return
     chain = _Chain(rng, data, mode)
     chain.leave()

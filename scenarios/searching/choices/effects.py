@@ -22,6 +22,7 @@ from typing import Any
 
 from kafkasim.scenarios.searching.choices.triggers import Sights
 from kafkasim.scenarios.searching.draw_faults import PURPOSES
+from kafkasim.scenarios.searching.shapes.apart import is_about_its_faults
 
 ONLY_KRAFT = (
     "broker.session.timeout.ms", "broker.heartbeat.interval.ms",
@@ -44,7 +45,7 @@ MODERN_STATES = ("Assigning", "Reconciling")
 
 def effects(rng: random.Random, data: dict[str, Any], mode: str) -> None:
     """Let what was drawn have an effect."""
-    if not data["expect"].keys() & {"never", "in-time"}:
+    if not is_about_its_faults(data):
         within_reach(rng, data)
     config = data["cluster"]["config"]
     for each in data["faults"]:

@@ -11,6 +11,8 @@ from __future__ import annotations
 import random
 from typing import Any
 
+from kafkasim.scenarios.searching.shapes.apart import is_about_its_faults
+
 QUOTAS = 0.08
 """The share of seeds whose clients get quotas."""
 
@@ -50,7 +52,7 @@ def client_quotas(rng: random.Random, data: dict[str, Any]) -> None:
     a quota is well above what those take. And a batch that exceeds the quota's windows is never
     given to anybody, although the rest of an answer is cut to them (KAFKA-9677).
     """
-    if rng.random() >= QUOTAS or _about_its_faults(data):
+    if rng.random() >= QUOTAS or is_about_its_faults(data):
         return
     for _ in range(rng.choice((1, 1, 2))):
         entity = rng.choice((
@@ -78,7 +80,7 @@ def unregistered(rng: random.Random, data: dict[str, Any]) -> None:
 
     A broker that runs does not register again before it is restarted (BrokerLifecycleManager).
     """
-    if rng.random() >= UNREGISTERED or _in_zookeeper_mode(data) or _about_its_faults(data):
+    if rng.random() >= UNREGISTERED or _in_zookeeper_mode(data) or is_about_its_faults(data):
         return
     number = rng.randrange(1, data["cluster"]["brokers"] + 1)
     node = f"broker-{number}"
@@ -102,7 +104,7 @@ def upgrades(rng: random.Random, data: dict[str, Any]) -> None:
     """
     cluster = data["cluster"]
     before = cluster.get("kafka-version", "4.0")
-    if rng.random() >= UPGRADED or _about_its_faults(data) or "nodes" in cluster:
+    if rng.random() >= UPGRADED or is_about_its_faults(data) or "nodes" in cluster:
         return
     kinds = [each["kind"] for each in data.get("operations", ())]
     if "rolling-deploy" in kinds or "features" in cluster:
@@ -181,7 +183,7 @@ def duplicates(rng: random.Random, data: dict[str, Any]) -> None:
     what Kafka survives, so nothing takes the first one's session away: only clients have faults,
     and no operation stops a server.
     """
-    if rng.random() >= DUPLICATES or data["cluster"].get("combined") or _about_its_faults(data):
+    if rng.random() >= DUPLICATES or data["cluster"].get("combined") or is_about_its_faults(data):
         return
     data["faults"] = [each for each in data["faults"] if _of_clients(each)]
     kept = [each for each in data.get("operations", ()) if _leaves_servers(each)]
@@ -215,11 +217,6 @@ def _in_zookeeper_mode(data: dict[str, Any]) -> bool:
 def _has_consumer_protocol(data: dict[str, Any]) -> bool:
     """Return whether a group needs group.version 1, which came with metadata.version 22."""
     return any(each["config"].get("group.protocol") == "consumer" for each in data["workload"])
-
-
-def _about_its_faults(data: dict[str, Any]) -> bool:
-    """Return whether the scenario expects more than Kafka's promises, of the faults it has."""
-    return bool(data["expect"].keys() & {"never", "in-time"})
 
 
 def _operate(data: dict[str, Any], operation: dict[str, Any]) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kafkasim.scenarios.searching.choices.sharing import at_work, meet
+from kafkasim.scenarios.searching.shapes.apart import has_second_process
 
 SHARE = 0.6
 """The share of seeds with a share group, of those whose servers can all run 4.1."""
@@ -42,13 +43,13 @@ def share_groups(rng: random.Random, data: dict[str, Any]) -> None:
             leader = f"leader:{data['topics'][0]['name']}-0"
             brokers = (leader, f"coordinator:{group['group']}", "any-broker")
             fault = _fault(rng, member, brokers)
-            if fault["node"] == member or not _has_second_process(data):
+            if fault["node"] == member or not has_second_process(data):
                 data["faults"].append(fault)
 
 
 def share_meetings(rng: random.Random, data: dict[str, Any]) -> None:
     """Let the work of share groups take its time, and strike them at facts of theirs."""
-    brokers = not _has_second_process(data)
+    brokers = not has_second_process(data)
     first = 1
     for each in [each for each in data["workload"] if _reads(each)]:
         members = [f"consumer-{first + number}" for number in range(each.get("count", 1))]
@@ -90,11 +91,6 @@ def _can(data: dict[str, Any]) -> bool:
         and "upgrade" not in operations
         and not data["expect"].keys() & {"never", "in-time", "must-see"}
     )
-
-
-def _has_second_process(data: dict[str, Any]) -> bool:
-    """Return whether a broker has a second process; nothing else may strike brokers then."""
-    return any(each["kind"] == "duplicate-broker" for each in data.get("operations", ()))
 
 
 def _brokers(rng: random.Random, config: dict[str, Any]) -> None:

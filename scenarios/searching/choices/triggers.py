@@ -20,6 +20,7 @@ from kafkasim.scenarios.searching.chains import events
 from kafkasim.scenarios.searching.chains.anchor import Anchor
 from kafkasim.scenarios.searching.chains.disturbances import DISTURBANCES
 from kafkasim.scenarios.searching.chains.pace import Pace
+from kafkasim.scenarios.searching.shapes.apart import has_second_process, is_about_its_faults
 from kafkasim.scenarios.searching.shapes.focus import Focus, ms
 from kafkasim.sim.faults.kinds import KINDS as FAULTS
 
@@ -151,9 +152,9 @@ def triggers(rng: random.Random, data: dict[str, Any], mode: str) -> None:
 
     Where a second process of a broker runs, no broker goes away (choices/operators.py:duplicates).
     """
-    if data["expect"].keys() & {"never", "in-time"}:
+    if is_about_its_faults(data):
         return
-    if any(each["kind"] == "duplicate-broker" for each in data.get("operations", ())):
+    if has_second_process(data):
         return
     sights = Sights(rng, data)
     for each in data["faults"]:

@@ -12,6 +12,8 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+from kafkasim.scenarios.searching.shapes.apart import is_about_its_faults
+
 Limit = Callable[[random.Random, dict[str, Any]], None]
 
 
@@ -112,7 +114,7 @@ LIMITS: tuple[tuple[Limit, float], ...] = (
 
 def limits(rng: random.Random, data: dict[str, Any]) -> None:
     """Lower some limits of a drawn scenario that expects nothing but Kafka's promises."""
-    if data["expect"].keys() & {"never", "in-time"}:
+    if is_about_its_faults(data):
         return
     for limit, share in LIMITS:
         if rng.random() < share:

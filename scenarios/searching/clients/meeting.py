@@ -17,6 +17,7 @@ from kafkasim.scenarios.searching.clients.members import MEMBERS
 from kafkasim.scenarios.searching.clients.moments import moment
 from kafkasim.scenarios.searching.clients.phases import stretched
 from kafkasim.scenarios.searching.clients.strikes import STRIKES
+from kafkasim.scenarios.searching.shapes.apart import is_about_its_faults
 
 MEETINGS = 0.5
 """The share of seeds in which this happens."""
@@ -33,7 +34,7 @@ FOLLOWING = (1, 2, 2, 3)
 
 def meetings(rng: random.Random, data: dict[str, Any], mode: str) -> None:
     """Add what happens to clients to a drawn scenario, in half of the seeds."""
-    if data["expect"].keys() & {"never", "in-time"}:  # these are about the shape's faults alone
+    if is_about_its_faults(data):
         return
     cast = Cast(rng, data, mode)
     for change, share in MEMBERS:

@@ -18,6 +18,7 @@ from typing import Any
 from kafkasim.scenarios.searching.chains.anchor import Anchor
 from kafkasim.scenarios.searching.clients.cast import Cast
 from kafkasim.scenarios.searching.clients.limits import forgotten_producers
+from kafkasim.scenarios.searching.shapes.apart import is_about_its_faults
 from kafkasim.scenarios.searching.shapes.focus import ms
 
 PATIENCE = 0.45
@@ -40,7 +41,7 @@ def patience(rng: random.Random, data: dict[str, Any], mode: str) -> None:
         for each in data["workload"]
         if each["kind"] == "producer" and each["config"].get("acks", "all") == "all"
     ]
-    if rng.random() >= PATIENCE or not producers or data["expect"].keys() & {"never", "in-time"}:
+    if rng.random() >= PATIENCE or not producers or is_about_its_faults(data):
         return
     cast = Cast(rng, data, mode)
     producer = rng.choice(producers)

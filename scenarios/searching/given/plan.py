@@ -16,8 +16,7 @@ is broken by what the scenario is, and not by more than Kafka promises to surviv
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Sequence
-from typing import TypeVar
+from collections.abc import Collection
 
 from kafkasim.scenarios.language.files.data import Data, as_data
 from kafkasim.scenarios.language.nodes import candidates, node_names
@@ -25,6 +24,7 @@ from kafkasim.scenarios.language.spec import parse
 from kafkasim.scenarios.language.tables import Scenario
 from kafkasim.scenarios.language.units import duration_us
 from kafkasim.scenarios.searching.chains.anchor import Anchor, seen
+from kafkasim.scenarios.searching.chains.chain import some
 from kafkasim.scenarios.searching.chains.disturbances import (
     DISTURBANCES,
     Disturbance,
@@ -75,8 +75,6 @@ KINDS = (
 )  # fmt: skip
 """The kinds of faults and operations that plans have."""
 
-Kind = TypeVar("Kind")
-
 
 def with_faults(scenario: Scenario, seed: int, only: Collection[str] = ()) -> Scenario:
     """Return a scenario with the faults and operations that a seed draws for it, beside its own.
@@ -125,9 +123,9 @@ class Plan:
     def play(self) -> None:
         """Draw the links, and mostly no more kinds of them than can meet."""
         rng, pace = self._rng, self._pace
-        events = _some(rng, self._events())
-        disturbances = _some(rng, self._disturbances())
-        strikes = _some(rng, STRIKES)
+        events = some(rng, self._events(), MOST_KINDS)
+        disturbances = some(rng, self._disturbances(), MOST_KINDS)
+        strikes = some(rng, STRIKES, MOST_KINDS)
         at = rng.uniform(0.02, 0.4) * pace.end_ms
         links = rng.choice(LINKS)
         for number in range(links):
@@ -208,8 +206,3 @@ def _begins_us(each: Data) -> int:
     """Return when a fault begins at the earliest, in µs."""
     at = each.get("at", "0ms")
     return duration_us(at[0] if isinstance(at, list) else at)
-
-
-def _some(rng: random.Random, kinds: Sequence[Kind]) -> list[Kind]:
-    """Draw the few kinds that this seed plays."""
-    return rng.sample(kinds, rng.randrange(1, min(MOST_KINDS, len(kinds)) + 1))

@@ -13,7 +13,7 @@ from typing import Any
 
 from kafkasim.scenarios.searching.clients.cast import Cast
 from kafkasim.scenarios.searching.clients.moments import moment
-from kafkasim.scenarios.searching.seldom.beside import has_second_process, is_about_its_faults
+from kafkasim.scenarios.searching.shapes.apart import has_second_process, is_about_its_faults
 from kafkasim.scenarios.searching.shapes.focus import ms
 
 SHARE = 0.05
@@ -28,9 +28,7 @@ MOVES = 0.5
 
 def stepped_clocks(rng: random.Random, data: dict[str, Any], mode: str) -> None:
     """Let the clock of a coordinator or of the active controller jump in some seeds."""
-    if rng.random() >= SHARE or is_about_its_faults(data):
-        return
-    if has_second_process(data):
+    if rng.random() >= SHARE or is_about_its_faults(data) or has_second_process(data):
         return
     cast = Cast(rng, data, mode)
     for _ in range(rng.choice((1, 1, 2))):

@@ -14,7 +14,7 @@ from typing import Any
 
 from kafkasim.scenarios.language.units import duration_us
 from kafkasim.scenarios.searching.draw_transactions import timeout_of
-from kafkasim.scenarios.searching.seldom.beside import has_second_process, is_about_its_faults
+from kafkasim.scenarios.searching.shapes.apart import has_second_process, is_about_its_faults
 from kafkasim.scenarios.searching.shapes.focus import ms
 
 SHARE = 0.12

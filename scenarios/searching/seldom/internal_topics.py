@@ -17,7 +17,7 @@ from kafkasim.model.records import (
 )
 from kafkasim.scenarios.searching.clients.cast import Cast
 from kafkasim.scenarios.searching.clients.moments import moment
-from kafkasim.scenarios.searching.seldom.beside import is_about_its_faults
+from kafkasim.scenarios.searching.shapes.apart import is_about_its_faults
 
 SHARE = 0.06
 """The share of seeds in which this happens."""

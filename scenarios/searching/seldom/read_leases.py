@@ -11,15 +11,15 @@ from __future__ import annotations
 import random
 from typing import Any
 
+from kafkasim.scenarios.searching.chains.settings import RACKS
 from kafkasim.scenarios.searching.clients.cast import Cast
-from kafkasim.scenarios.searching.seldom.beside import has_second_process, is_about_its_faults
+from kafkasim.scenarios.searching.shapes.apart import has_second_process, is_about_its_faults
 from kafkasim.scenarios.searching.shapes.focus import ms
 
 SHARE = 0.04
 """The share of seeds in which this happens, of those that can have it."""
 
 SELECTOR = "replica.selector.class"
-RACKS = ["rack-a", "rack-b", "rack-c"]
 
 AGES = (300_000, 300_000, 60_000, 500)
 """metadata.max.age.ms, of which Kafka's default is the first."""
@@ -33,9 +33,7 @@ def read_leases(rng: random.Random, data: dict[str, Any], mode: str) -> None:
         if each["kind"] == "consumer-group" and "protocol" not in each
     ]
     replicated = data["topics"][0]["replication-factor"] > 1
-    if rng.random() >= SHARE or not groups or not replicated:
-        return
-    if is_about_its_faults(data):
+    if rng.random() >= SHARE or not groups or not replicated or is_about_its_faults(data):
         return
     cluster = data["cluster"]
     cluster["config"][SELECTOR] = "RackAwareReplicaSelector"
@@ -91,10 +89,6 @@ def _behind(cast: Cast, at: float) -> None:
 
 
 def _strike(cast: Cast, at: float, **fault: Any) -> None:
-    if _is_of_broker(fault) and has_second_process(cast.data):
+    if fault["node"] != "any-consumer" and has_second_process(cast.data):
         return
     cast.data["faults"].append({**fault, "at": ms(at), "for": ms(cast.away())})
-
-
-def _is_of_broker(fault: dict[str, Any]) -> bool:
-    return bool(fault["node"] != "any-consumer")

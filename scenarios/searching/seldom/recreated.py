@@ -13,7 +13,7 @@ import random
 from typing import Any
 
 from kafkasim.scenarios.language.units import duration_us
-from kafkasim.scenarios.searching.seldom.beside import is_about_its_faults
+from kafkasim.scenarios.searching.shapes.apart import is_about_its_faults
 from kafkasim.scenarios.searching.shapes.focus import ms
 
 SHARE = 0.05

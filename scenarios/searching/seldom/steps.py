@@ -19,7 +19,7 @@ from kafkasim.scenarios.searching.chains.anchor import Anchor
 from kafkasim.scenarios.searching.clients.cast import Cast
 from kafkasim.scenarios.searching.clients.members import flapping_member, late_member
 from kafkasim.scenarios.searching.clients.strikes import STRIKES
-from kafkasim.scenarios.searching.seldom.beside import has_second_process, is_about_its_faults
+from kafkasim.scenarios.searching.shapes.apart import has_second_process, is_about_its_faults
 from kafkasim.scenarios.searching.shapes.focus import ms
 
 SHARE = 0.06
@@ -124,7 +124,7 @@ def client_steps(rng: random.Random, data: dict[str, Any], mode: str) -> None:
     shares = any(each["kind"] == "share-group" for each in data["workload"])
     if rng.random() >= (OF_SHARE_GROUPS if shares else SHARE):
         return
-    if is_about_its_faults(data):  # these are about the shape's faults alone
+    if is_about_its_faults(data):
         return
     cast = Cast(rng, data, mode)
     steps = rng.choice(_pools(cast, shares))

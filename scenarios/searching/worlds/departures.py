@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
+from kafkasim.scenarios.searching.shapes.apart import is_about_its_faults
 from kafkasim.scenarios.searching.shapes.focus import ms
 
 SHARE = 0.08
@@ -19,7 +20,7 @@ def leave_for_good(rng: random.Random, data: dict[str, Any]) -> None:
     They come back when all faults are healed. Within the no-loss budget: a power loss does not
     strike if others have lost what they had not flushed.
     """
-    if rng.random() >= SHARE or data["expect"].keys() & {"never", "in-time"}:
+    if rng.random() >= SHARE or is_about_its_faults(data):
         return
     brokers = range(1, data["cluster"]["brokers"] + 1)
     at = rng.randrange(500, 5000)

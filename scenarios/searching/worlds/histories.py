@@ -10,6 +10,7 @@ from typing import Any
 
 from kafkasim.model.transaction.metadata import MAX_EPOCH
 from kafkasim.scenarios.searching.draw_transactions import timeout_of
+from kafkasim.scenarios.searching.shapes.apart import is_about_its_faults
 
 SHARE = 0.2
 """The share of seeds with transactions whose ids have a history."""
@@ -30,7 +31,7 @@ def histories(rng: random.Random, data: dict[str, Any]) -> None:
     In half of these seeds transactions time out meanwhile, and their coordinator cannot write.
     """
     writers = [each for each in data["workload"] if timeout_of(each)]
-    if not writers or rng.random() >= SHARE or data["expect"].keys() & {"never", "in-time"}:
+    if not writers or rng.random() >= SHARE or is_about_its_faults(data):
         return
     unwritable = rng.random() < UNWRITABLE
     left = rng.choice(LEFT_TO_FENCES if unwritable else LEFT)

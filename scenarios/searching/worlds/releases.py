@@ -6,6 +6,7 @@ import random
 from typing import Any
 
 from kafkasim.model.config import LEAST_SEGMENT_BYTES
+from kafkasim.scenarios.searching.shapes.apart import is_about_its_faults
 
 NEWEST = 0.3
 """The share of clusters of the default release that get the newest one instead."""
@@ -14,7 +15,7 @@ NEWEST = 0.3
 def newest_release(rng: random.Random, data: dict[str, Any]) -> None:
     """Let some KRaft clusters without a named release run 4.1, which has ELR on (KIP-966)."""
     cluster = data["cluster"]
-    if rng.random() >= NEWEST or data["expect"].keys() & {"never", "in-time"}:
+    if rng.random() >= NEWEST or is_about_its_faults(data):
         return
     if cluster.get("mode") != "zookeeper" and not cluster.keys() & {"kafka-version", "nodes"}:
         cluster["kafka-version"] = "4.1"
@@ -27,7 +28,7 @@ CHANGED = 0.05
 def features_change(rng: random.Random, data: dict[str, Any]) -> None:
     """Let an operator turn eligible leader replicas (KIP-966) on or off, once or twice."""
     cluster = data["cluster"]
-    if rng.random() >= CHANGED or data["expect"].keys() & {"never", "in-time"}:
+    if rng.random() >= CHANGED or is_about_its_faults(data):
         return
     if cluster.get("mode") == "zookeeper" or cluster.get("kafka-version") == "3.9":
         return

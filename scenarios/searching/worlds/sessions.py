@@ -20,6 +20,7 @@ from typing import Any
 from kafkasim.scenarios.language.units import duration_us
 from kafkasim.scenarios.searching.chains.anchor import Anchor
 from kafkasim.scenarios.searching.clients.cast import NETWORK_MS, Cast
+from kafkasim.scenarios.searching.shapes.apart import is_about_its_faults
 from kafkasim.scenarios.searching.shapes.focus import ms
 
 SHARE = 0.03
@@ -48,7 +49,7 @@ SESSION_MS = 18_000
 
 def lost_sessions(rng: random.Random, data: dict[str, Any], mode: str) -> None:
     """Let a broker of some seeds lose ZooKeeper while leaderships move away, and back to it."""
-    if mode != "zookeeper" or data["expect"].keys() & {"never", "in-time"}:
+    if mode != "zookeeper" or is_about_its_faults(data):
         return
     cast = Cast(rng, data, mode)
     if rng.random() >= (OF_WRITERS if cast.writers else SHARE):

@@ -14,6 +14,7 @@ from typing import Any
 
 from kafkasim.scenarios.language.units import duration_us
 from kafkasim.scenarios.searching.chains.pace import HEARTBEAT_PARTS
+from kafkasim.scenarios.searching.shapes.apart import is_about_its_faults
 
 SHARE = 0.1
 """The share of seeds with any lag and session time."""
@@ -32,7 +33,7 @@ def any_timers(rng: random.Random, data: dict[str, Any], mode: str) -> None:
     waits for the end of a session costs little. A broker that crashes comes back when its session
     is over, and an application may be away meanwhile: offsets are retained for longer than that.
     """
-    if rng.random() >= SHARE or data["expect"].keys() & {"never", "in-time"}:
+    if rng.random() >= SHARE or is_about_its_faults(data):
         return
     cluster, config = data["cluster"], data["cluster"]["config"]
     session = int(SESSION_MS[mode] * 10 ** rng.uniform(-1, 1))

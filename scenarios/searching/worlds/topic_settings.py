@@ -7,6 +7,7 @@ from typing import Any
 
 from kafkasim.scenarios.searching.draw_cluster import COUNTED
 from kafkasim.scenarios.searching.draw_workload import permitted
+from kafkasim.scenarios.searching.shapes.apart import is_about_its_faults
 from kafkasim.scenarios.searching.shapes.focus import ms
 
 MIN_ISR = 0.12
@@ -23,7 +24,7 @@ def min_isr_changes(rng: random.Random, data: dict[str, Any]) -> None:
     """Let an operator lower and raise min.insync.replicas of some topics, one after the other."""
     topic = data["topics"][0]
     factor = topic["replication-factor"]
-    if rng.random() >= MIN_ISR or factor == 1 or data["expect"].keys() & {"never", "in-time"}:
+    if rng.random() >= MIN_ISR or factor == 1 or is_about_its_faults(data):
         return
     least = topic["config"].get("min.insync.replicas", 1)
     begins = _moment(rng)
@@ -42,7 +43,7 @@ def unclean_elections(rng: random.Random, data: dict[str, Any]) -> None:
     counted = {"transactional-id", "transactional-id-prefix", *COUNTED}
     kinds = {each["kind"] for each in data["workload"]}
     apart = "processor" in kinds or any(each.keys() & counted for each in data["workload"])
-    if rng.random() >= UNCLEAN or apart or data["expect"].keys() & {"never", "in-time"}:
+    if rng.random() >= UNCLEAN or apart or is_about_its_faults(data):
         return
     key = "unclean.leader.election.enable"
     if rng.random() < 0.4:
@@ -89,7 +90,7 @@ def one_batch_segments(rng: random.Random, data: dict[str, Any]) -> None:
     segment: while a consumer has a record of it left, its next fetch asks for the other partitions
     only, so it must not wait for long.
     """
-    if rng.random() >= ONE_BATCH or data["expect"].keys() & {"never", "in-time"}:
+    if rng.random() >= ONE_BATCH or is_about_its_faults(data):
         return
     size = rng.choice((200, 200, 600))
     for topic in data["topics"]:

@@ -21,6 +21,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kafkasim.scenarios.language.units import duration_us
+from kafkasim.scenarios.searching.shapes.apart import is_about_its_faults
 from kafkasim.scenarios.searching.shapes.focus import ms
 
 SHARE = 0.25
@@ -126,7 +127,7 @@ def voter_changes(rng: random.Random, data: dict[str, Any]) -> None:
     cluster, done = data["cluster"], data.get("operations", [])
     if rng.random() >= SHARE or cluster.get("mode") == "zookeeper":
         return
-    if data["expect"].keys() & {"never", "in-time"} or "standby-controllers" in cluster:
+    if is_about_its_faults(data) or "standby-controllers" in cluster:
         return
     quorum = Quorum(rng, cluster)
     at = float(rng.randrange(400, 3000))
@@ -183,7 +184,7 @@ def changes_in_elections(rng: random.Random, data: dict[str, Any]) -> None:
     if rng.random() >= ELECTIONS or cluster.get("mode") == "zookeeper":
         return
     done = data.get("operations", [])
-    if data["expect"].keys() & {"never", "in-time"} or "standby-controllers" in cluster:
+    if is_about_its_faults(data) or "standby-controllers" in cluster:
         return
     if any(each["kind"] == "duplicate-broker" for each in done):
         return

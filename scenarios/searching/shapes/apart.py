@@ -1,4 +1,4 @@
-"""What a drawn scenario allows beside what it has already."""
+"""Scenarios to which a step of the draw adds nothing, or no trouble of brokers."""
 
 from __future__ import annotations
 
