@@ -150,6 +150,11 @@ def test_ids_expire_within_the_run_while_producers_are_idle(
         away = [each for each in _new(plain, data, "faults") if each["node"] == "@node"]
         assert all(duration_us(each["for"]) >= 800 * expires_ms - 1000 for each in away)
         assert away
+        delay_ms = config.get("group.initial.rebalance.delay.ms", 3000)
+        for each in data["workload"]:
+            if each["kind"] == "processor":  # its whole group joins before the id expires
+                joining_ms = each["config"]["session.timeout.ms"] + delay_ms * each["count"]
+                assert config["transactional.id.expiration.ms"] > joining_ms  # seed 10050020
         slow += any(str(each.get("rate", "")).endswith("/m") for each in data["workload"])
         unwritable += config.get("transaction.state.log.min.isr") == 3
     assert min(slow, unwritable) > 5

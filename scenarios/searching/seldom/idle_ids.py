@@ -58,16 +58,19 @@ def _least(data: dict[str, Any]) -> int:
     """Return how many ms an id must be kept for a processor to get on.
 
     A processor that has its producer id joins its group before it begins a transaction. The group
-    may wait for the session of a member that is gone, and for its initial delay. With an id that
-    expires meanwhile it would fail and join anew for ever.
+    may wait for the session of a member that is gone, and for its initial delay, which each further
+    member prolongs by as much (GroupCoordinator.InitialDelayedJoin). With an id that expires
+    meanwhile the processor would fail and join anew for ever.
     """
-    sessions = [
-        int(each["config"].get("session.timeout.ms", 45_000))
-        for each in data["workload"]
-        if each["kind"] == "processor"
-    ]
-    delay = data["cluster"]["config"].get("group.initial.rebalance.delay.ms", 3000)
-    return max(sessions) + int(delay) if sessions else 0
+    delay = int(data["cluster"]["config"].get("group.initial.rebalance.delay.ms", 3000))
+    return max(
+        (
+            int(each["config"].get("session.timeout.ms", 45_000)) + delay * each.get("count", 1)
+            for each in data["workload"]
+            if each["kind"] == "processor"
+        ),
+        default=0,
+    )
 
 
 def _away(rng: random.Random, data: dict[str, Any], lasts: float) -> None:
