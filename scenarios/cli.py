@@ -31,19 +31,19 @@ from kafkasim.scenarios.commands.spark import demo, fleets, reports, sweeps
 from kafkasim.scenarios.language.vocabulary import VERSIONS
 from kafkasim.sim.trace.store import TRACE_FILE, code_version
 
-HELP = """Simulate a whole Apache Kafka cluster, break it on purpose, and see what survives.
+HELP = """Simulate an Apache Kafka cluster, inject faults, and see which guarantees hold.
 
-One seed is one run, bit for bit. Start with:
+The same seed always gives the same run. Start with:
 
-  kafkasim list                                     what can be shown
+  kafkasim list                                     the built-in scenarios
 
-  kafkasim run gc-pause-isr-flapping --explain      one run and its story
+  kafkasim run gc-pause-isr-flapping --explain      one run and its events
 
   kafkasim demo                                     two questions, answered by runs on Spark
 
-Exit codes: 0 as expected, 1 crash of the simulator, 2 bad usage or input, 10 a safety failure
-(something was lost, doubled or contradicted), 11 a liveness failure (no progress after the faults
-healed), 12 nondeterminism (a replay differs).
+Exit codes: 0 as expected, 1 a crash of the simulator, 2 bad usage or input, 10 a safety failure
+(records were lost, duplicated or contradictory), 11 a liveness failure (no progress after the
+faults ended), 12 nondeterminism (a replay differs).
 """
 
 

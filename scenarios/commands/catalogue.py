@@ -16,10 +16,10 @@ from kafkasim.scenarios.variants.registry import BUGS, VARIANTS
 def listing(
     json: Annotated[bool, typer.Option("--json", help="Print a JSON list instead.")] = False,
     variants: Annotated[
-        bool, typer.Option("--variants", help="List variants: rules that break what Kafka keeps.")
+        bool, typer.Option("--variants", help="List the variants: old or broken rules of Kafka.")
     ] = False,
     sweeps: Annotated[
-        bool, typer.Option("--sweeps", help="List sweeps: questions that many runs answer.")
+        bool, typer.Option("--sweeps", help="List the sweeps, with their questions and answers.")
     ] = False,
     markdown: Annotated[
         bool, typer.Option("--markdown", help="Print the page of the historical bugs instead.")

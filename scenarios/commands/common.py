@@ -154,7 +154,7 @@ RunName = Annotated[
     str,
     typer.Option(
         "--run", metavar="NAME", show_default="the first",
-        help="Of a fleet: the run, e.g. split-brain/seed-000007, or its seed.",
+        help="The run of a fleet, e.g. split-brain/seed-000007, or its seed.",
     ),
 ]  # fmt: skip
 

@@ -13,9 +13,9 @@ FLEET = ("fleet", "acks-one-loses", "--runs", "1")
 
 
 def prepare() -> int:
-    """Let Spark start faster: write down, once, the classes that its JVM loads for a small fleet.
+    """Make Spark start faster: store, once, the classes that its JVM loads for a small fleet.
 
-    `make` does this after it has installed. Nothing but time is lost without it.
+    `make` does this after the installation. Without it Spark works, but starts more slowly.
     """
     with input_errors():
         from kafkasim.analysis.spark import archive

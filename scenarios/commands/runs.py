@@ -59,7 +59,9 @@ Settings = Annotated[
 ]  # fmt: skip
 Variants = Annotated[
     list[str] | None,
-    typer.Option("--variant", metavar="ID", help="Add a variant (list --variants). Repeatable."),
+    typer.Option(
+        "--variant", metavar="ID", help="Run with this variant (list --variants). Repeatable."
+    ),
 ]
 
 
@@ -158,38 +160,38 @@ def for_consumers(name: str, app: str | None, allow_unmodelled: bool = False) ->
 
 def run(
     scenario: ScenarioName,
-    seed: Annotated[int, typer.Option(min=0, help="The seed; the first one with --runs.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="The seed; with --runs the first seed.")] = 0,
     runs: Annotated[
         int | None,
-        typer.Option(min=1, help="How many seeds, counted up from --seed.", show_default="1"),
+        typer.Option(min=1, help="How many seeds, beginning with --seed.", show_default="1"),
     ] = None,
     settings: Settings = None,
     app: Apps = None,
     variant: Variants = None,
     twin: Annotated[
-        bool, typer.Option("--twin", help="Run the twin, which must fail as the scenario says.")
+        bool, typer.Option("--twin", help="Run the twin, which must fail with named anomalies.")
     ] = False,
     out: Annotated[
         Path | None,
         typer.Option(help="Keep trace and manifest in this directory (with --runs: below it)."),
     ] = None,
     json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object (with --runs: a list) only.")
+        bool, typer.Option("--json", help="Print only one JSON object (with --runs: a list).")
     ] = False,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Tell what happened: faults, elections, ISRs, losses.")
+        bool, typer.Option("--explain", help="Print the events: faults, elections, ISRs, losses.")
     ] = False,
     allow_unmodelled: Annotated[
         bool,
         typer.Option(
-            "--allow-unmodelled", help="Ignore keys of a config-file that the model has not."
+            "--allow-unmodelled", help="Ignore properties of a config-file that are not modelled."
         ),
     ] = False,
 ) -> int:
     """Run a scenario and judge it.
 
-    Prints a line for a run that went as expected and a screen for one that did not, with the
-    command that replays it. Durations count from the moment the cluster is ready.
+    Prints one line if the run went as expected. For a failure it prints what was found, the events,
+    and the command that replays the run. Times count from the moment the cluster is ready.
     """
     asked = run_request(scenario, settings, variant, twin, allow_unmodelled, app)
     if out is not None:
@@ -340,10 +342,10 @@ def _run_twin(
 
 def replay(
     place: Annotated[
-        Path, typer.Argument(metavar="RUN", help="A directory of run --out, or of a fleet.")
+        Path, typer.Argument(metavar="RUN", help="The directory of a run (run --out) or a fleet.")
     ],
     run: RunName = "",
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object only.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print only one JSON object.")] = False,
 ) -> int:
     """Run a stored run again and compare it row by row with its trace."""
     with run_directory(place, run) as directory, status(f"replaying {place} …"):

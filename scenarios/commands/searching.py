@@ -34,31 +34,31 @@ GivenScenario = Annotated[
     str | None,
     typer.Argument(
         metavar="SCENARIO",
-        help="A name or a .toml file, to draw faults for. Without it, whole clusters are drawn.",
+        help="A name or a .toml file. Without it, cluster and workload are drawn, too.",
     ),
 ]
 Only = Annotated[
     list[str] | None,
     typer.Option(
         metavar="KIND",
-        help="With SCENARIO: draw faults of this kind alone, e.g. gc-pause. Repeatable.",
+        help="With SCENARIO: draw only faults of this kind, e.g. gc-pause. Repeatable.",
     ),
 ]
 Sought = Annotated[
     list[str] | None,
     typer.Option(
         "--variant",
-        help="Put this variant in force and stop at the first seed that shows it. Repeatable.",
+        help="Run with this variant; stop at the first seed that fails only with it. Repeatable.",
     ),
 ]
 Mode = Annotated[
     str | None,
-    typer.Option(help="Without SCENARIO: kraft (the even seeds) or zookeeper (the odd ones) only."),
+    typer.Option(help="Without SCENARIO: only kraft (even seeds) or only zookeeper (odd seeds)."),
 ]
 Out = Annotated[
-    Path | None, typer.Option(help="Keep each distinct failure here: shrunk, with a report.")
+    Path | None, typer.Option(help="Write each distinct failure here, shrunk, with a report.")
 ]
-Budget = Annotated[int, typer.Option(min=0, help="With --out: how many runs a shrink may take.")]
+Budget = Annotated[int, typer.Option(min=0, help="With --out: the most runs of one shrink.")]
 
 
 def search(
@@ -70,26 +70,26 @@ def search(
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds at most.")] = 100,
     first: Annotated[int, typer.Option(min=0, help="The first seed.")] = 1,
     mode: Mode = None,
-    jobs: Annotated[int, typer.Option(min=1, help="Processes side by side.")] = 1,
+    jobs: Annotated[int, typer.Option(min=1, help="How many processes run.")] = 1,
     out: Out = None,
     budget: Budget = 300,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object only.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print only one JSON object.")] = False,
 ) -> int:
     """Draw faults from each seed, run them and judge the run.
 
-    With SCENARIO the faults are for that cluster and those clients, and a failure says what they do
-    not survive. Without it, cluster and workload are drawn too, and a failure is a bug of the
-    simulator. All seeds run; the exit code is 10 if one failed.
+    With SCENARIO, its cluster and clients stay as they are, and a failure shows faults that they do
+    not survive. Without SCENARIO, cluster and workload are drawn, too, and a failure is a bug of
+    the simulator. All seeds run. The exit code is 10 if one failed.
 
-    With a variant the search ends at the first seed that fails with it and passes without it (exit
-    code 0); when the seeds were not enough it says so (exit code 10). A variant that shows in one
-    mode only is sought in that mode, unless --mode says otherwise.
+    With --variant, the search ends at the first seed that fails with the variant and passes without
+    it (exit code 0). If no seed does, the exit code is 10. If a variant has an effect in one mode
+    only, the search uses seeds of that mode, unless --mode names the other.
     """
     variants = list(variant or [])
     compose(variants)
     source = given(scenario, settings, app, only)
     if mode is not None and scenario is not None:
-        raise InputError("--mode: SCENARIO has its mode, cluster.mode; leave --mode out")
+        raise InputError("--mode: a SCENARIO sets its mode (cluster.mode); leave --mode out")
     span = _span(variants, mode, first, seeds) if scenario is None else range(first, first + seeds)
     keeper = None if out is None else _keeper(out, budget, source)
     tally = _searched(span, variants, jobs, source, keeper, json)
@@ -121,7 +121,7 @@ def given(
     if scenario is None:
         for option, value in (("--set", settings), ("--app", app), ("--only", only)):
             if value:
-                raise InputError(f"{option} goes with SCENARIO")
+                raise InputError(f"{option} needs SCENARIO")
         return SWARM
     asked = [scenario, *(part for one in settings or () for part in ("--set", one))]
     asked += [] if app is None else ["--app", app]
@@ -226,4 +226,4 @@ def _tell_given(tally: Tally, source: Given) -> None:
     """Print what a user's scenario showed, and how often; where it fails, how to go on."""
     console().print(verdict_table(f"{source.given.name} with drawn faults", tally.ran))
     if tally.findings:
-        say(f"the smallest scenario: {source.shrink(tally.findings[0].seed)}")
+        say(f"to get a small scenario: {source.shrink(tally.findings[0].seed)}")

@@ -48,24 +48,26 @@ def shrink(
     twin: Annotated[bool, typer.Option("--twin", help="Shrink the scenario's twin.")] = False,
     keep: Annotated[
         str | None,
-        typer.Option(metavar="ANOMALY", help="What to keep.", show_default="what failed first"),
+        typer.Option(
+            metavar="ANOMALY", help="The anomaly to keep.", show_default="the first failure"
+        ),
     ] = None,
     budget: Annotated[int, typer.Option(min=0, help="How many runs at most.")] = 500,
     out: Annotated[
-        Path | None, typer.Option(help="The directory.", show_default="shrink/SCENARIO-SEED")
+        Path | None, typer.Option(help="Where it writes.", show_default="shrink/SCENARIO-SEED")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object only.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print only one JSON object.")] = False,
 ) -> int:
-    """Make the scenario of one seed plain and small, with the same anomaly.
+    """Write the scenario of one seed with fixed values, and a small one with the same anomaly.
 
-    Writes two scenarios: drawn.toml has what the seed drew and gives the same digest; shrunk.toml
-    is what is left when tables, hosts, partitions, keys and time are taken out as long as the
-    anomaly stays. A shrink that was killed, or whose budget was spent, goes on when it is called
-    again. With a budget of 0 only drawn.toml is of interest.
+    drawn.toml has the values that the seed drew; its run has the same digest. For shrunk.toml,
+    tables, hosts, partitions, keys and time are removed as long as the anomaly remains. If a shrink
+    was killed or used up its budget, the same command continues it. With a budget of 0 nothing is
+    removed, and drawn.toml is the result.
     """
     if from_search is None:
         if scenario is None or only:
-            raise InputError("give SCENARIO, --from-search N, or both; --only goes with the latter")
+            raise InputError("give SCENARIO, --from-search N, or both; --only needs --from-search")
         asked = run_request(scenario, settings, variant, twin, app=app)
         wanted, named = asked.scenario, asked.variants
     else:
@@ -105,7 +107,7 @@ def _tell_shrunk(done: Shrunk, seed: int) -> None:
         say("nothing to shrink: the run shows no anomaly")
         return
     say(f"shrunk: {report.command(seed, str(done.shrunk))}  (digest {done.digest[:16]})")
-    end = "" if done.finished else "; the budget is spent, call again to go on"
+    end = "" if done.finished else "; the budget is used up, run the same command to continue"
     say(f"{done.keep} is kept, {done.runs} runs{end}")
     for line in done.removed:
         say(f"  {line}")

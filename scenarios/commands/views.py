@@ -47,7 +47,7 @@ RunDirectory = Annotated[
 ]
 Moment = Annotated[
     str,
-    typer.Option("--at", metavar="T", help="Seconds after ready, 20s, 1m, ready, or end."),
+    typer.Option("--at", metavar="T", help="Time since ready, as 20s or 1m; or ready, or end."),
 ]
 
 
@@ -83,8 +83,8 @@ def describe(
 ) -> int:
     """Show the cluster of a run at a moment, as Kafka's own tools do.
 
-    The state is what the trace says the controller, leaders and group coordinators had committed by
-    then. What a trace does not tell is shown as —.
+    The state is what the controller, the leaders and the group coordinators had committed by that
+    moment, according to the trace. A value that is not in the trace is shown as —.
     """
     with run_directory(place, run) as directory:
         state = state_at(directory, at, logs=what is View.log_dirs)
@@ -122,7 +122,7 @@ def explain(
         str | None,
         typer.Argument(
             metavar="[ANOMALY]",
-            help="One anomaly; default: all. Or a record of a compacted topic, as orders-0@17.",
+            help="An anomaly (default: all), or a record of a compacted topic, as orders-0@17.",
         ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="The seed of a scenario.")] = 0,
@@ -131,16 +131,17 @@ def explain(
     variant: Variants = None,
     twin: Annotated[bool, typer.Option("--twin", help="Explain the scenario's twin.")] = False,
     everywhere: Annotated[
-        bool, typer.Option("--all", help="In every partition, not only in the first.")
+        bool, typer.Option("--all", help="Explain it in every partition, not only in the first.")
     ] = False,
     run: RunName = "",
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON list only.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print only one JSON list.")] = False,
 ) -> int:
-    """Tell why a run went wrong: what led to each anomaly, step by step, with Kafka's rule.
+    """Explain why a run failed: the steps that led to each anomaly, with Kafka's rules.
 
-    The chain is drawn from the trace: who had the record, who was elected and why, who truncated;
-    for a run without progress, what waits for what; of a compacted record, which cleaning removed
-    it and what stands for it. => marks the step that decides.
+    The steps come from the trace: which replicas had the record, which one was elected and why,
+    which one truncated. For a run without progress they say what waits for what; for a compacted
+    record, which cleaning removed it, and which later record has its key. => marks the step without
+    which the anomaly would not be there.
     """
     if Path(place).is_dir() or place.endswith((".parquet", ".json")):
         with run_directory(Path(place), run) as directory:
@@ -153,7 +154,7 @@ def explain(
             asked.run(seed, Path(scratch))
             explained, ready_us = explain_run(Path(scratch), anomaly)
     if anomaly is not None and not explained:
-        raise InputError(f"{anomaly}: the run does not show it; without a name, all are explained")
+        raise InputError(f"{anomaly}: not found in the run; without a name, all are explained")
     if json:
         say_json([_as_data(each) for each in explained])
         return OK

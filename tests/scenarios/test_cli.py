@@ -192,10 +192,10 @@ def test_paragraphs_of_a_help_fill_its_lines(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     code, out, _ = _run(capsys, "run", "--help")
-    told = " Prints a line for a run that went as expected and a screen for one that did"
+    told = " Prints one line if the run went as expected. For a failure it prints what was"
     first, second = out.split(told)[1].splitlines()[:2]
     assert (code, first.strip()) == (0, "")
-    assert second.startswith(" not, with the command that replays it. Durations count")
+    assert second.startswith(" found, the events, and the command that replays the run. Times")
 
 
 def test_the_runs_until_ctrl_c_are_shown(

@@ -201,7 +201,7 @@ def test_the_command_explains_a_stored_run_or_runs_a_scenario(
     ]  # fmt: skip
     assert sum("=>" in line for line in lines) == 3
     assert invoke(["explain", str(place), "unseen"]) == 2
-    assert "unseen: the run does not show it" in capsys.readouterr().err
+    assert "unseen: not found in the run" in capsys.readouterr().err
     assert invoke(["explain", "B01-truncate-to-hw", "--seed", "1"]) == 0
     assert "nothing to explain" in capsys.readouterr().out
 

@@ -87,10 +87,10 @@ def test_a_failure_is_kept_shrunk_and_runs_again(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["search", "--only", "crash"], "--only goes with SCENARIO"),
+        (["search", "--only", "crash"], "--only needs SCENARIO"),
         (["search", "acks-one-loses", "--only", "pause"], "--only pause: allowed are gc-pause,"),
-        (["search", "acks-one-loses", "--mode", "kraft"], "--mode: SCENARIO has its mode"),
-        (["shrink", "acks-one-loses", "--only", "crash"], "--only goes with the latter"),
+        (["search", "acks-one-loses", "--mode", "kraft"], "--mode: a SCENARIO sets its mode"),
+        (["shrink", "acks-one-loses", "--only", "crash"], "--only needs --from-search"),
     ],
 )
 def test_what_does_not_go_together_is_refused(

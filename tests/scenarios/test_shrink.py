@@ -245,7 +245,7 @@ def test_the_command_writes_the_drawn_scenario_of_a_search_seed(
     [
         ([], "give SCENARIO, --from-search N, or both"),
         (["--from-search", "1", "--twin"], "--twin does not go with --from-search"),
-        (["--from-search", "1", "--set", "duration=1s"], "--set goes with SCENARIO"),
+        (["--from-search", "1", "--set", "duration=1s"], "--set needs SCENARIO"),
     ],
 )
 def test_a_wrong_call_is_one_line(

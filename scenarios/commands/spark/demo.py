@@ -30,9 +30,9 @@ def demo(
 ) -> int:
     """Answer two questions on local Spark: which pauses flap the ISR, and what acks=1 loses.
 
-    A sweep over replica.lag.time.max.ms and the length of a GC pause ends in a heat map, and its
-    most restless run in a timeline. Then acks=all and acks=1 are compared on the same seeds while a
-    leader is cut off, and all of these runs are judged.
+    A sweep over replica.lag.time.max.ms and the length of a GC pause gives a heat map, and a
+    timeline of the run with the most ISR changes. Then acks=all and acks=1 are compared on the same
+    seeds while a leader is cut off, and all of these runs are judged.
     """
     make_directory(out)
     spark = fleets.spark_session(master, conf)

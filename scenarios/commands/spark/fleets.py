@@ -41,10 +41,10 @@ if TYPE_CHECKING:
 FLEET_PLACE = "kafkasim-fleet"
 
 StoredPlace = Annotated[
-    str, typer.Argument(metavar="PLACE", help="What fleet --out or run --out wrote: path or URI.")
+    str, typer.Argument(metavar="PLACE", help="Where fleet or run --out wrote: a path or a URI.")
 ]
 SkipBad = Annotated[
-    bool, typer.Option("--skip-bad", help="Leave damaged runs out (and say so), don't refuse.")
+    bool, typer.Option("--skip-bad", help="Name damaged runs and go on without them.")
 ]
 Master = Annotated[
     str,
@@ -221,7 +221,7 @@ def fleet(
     app: Apps = None,
     variant: Variants = None,
     twin: Annotated[
-        bool, typer.Option("--twin", help="Run the twins, which must fail as the scenarios say.")
+        bool, typer.Option("--twin", help="Run the twins, which must fail with named anomalies.")
     ] = False,
     out: Annotated[
         str, typer.Option(help="Where the runs go: a path, or a URI of any Hadoop file system.")
@@ -229,18 +229,18 @@ def fleet(
     batch: Annotated[
         int,
         typer.Option(
-            min=0, help="Runs that are committed together.", show_default="100 a Spark task"
+            min=0, help="How many runs are committed together.", show_default="100 a Spark task"
         ),
     ] = 0,
     master: Master = "",
     conf: Conf = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object only.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print only one JSON object.")] = False,
 ) -> int:
     """Run many seeds of scenarios as Spark tasks, then judge them all in one job.
 
     The same command resumes a fleet that was stopped: it skips every run that exists already with
-    the same code and configuration. One run in a hundred is repeated outside Spark and
-    compared.
+    the same code and configuration. One run in a hundred is repeated outside Spark, and the digests
+    are compared.
     """
     seeds = range(seed_from, seed_from + runs)
     if app is not None and len(scenarios) > 1:
@@ -335,7 +335,7 @@ def summary_lines(summary: Summary) -> list[str]:
 
 def check(
     place: StoredPlace,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object only.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print only one JSON object.")] = False,
     skip_bad: SkipBad = False,
     master: Master = "",
     conf: Conf = None,
@@ -360,11 +360,11 @@ class Picture(StrEnum):
 def plot(
     kind: Annotated[
         Picture,
-        typer.Argument(metavar="KIND", help="isr-flapping, latency: of a run; fleet: of a fleet."),
+        typer.Argument(metavar="KIND", help="isr-flapping or latency of a run, fleet of a fleet."),
     ],
     place: StoredPlace,
     out: Annotated[
-        Path | None, typer.Option(help="The picture; PNG and SVG are written.", show_default="KIND")
+        Path | None, typer.Option(help="The file; PNG and SVG are written.", show_default="KIND")
     ] = None,
     run: RunName = "",
     master: Master = "",
@@ -401,10 +401,11 @@ def draw(
 def metrics(
     place: StoredPlace,
     at: Annotated[
-        str, typer.Option("--at", metavar="T", help="Seconds after ready, 20s, 1m, ready, or end.")
+        str,
+        typer.Option("--at", metavar="T", help="Time since ready, as 20s or 1m; or ready, or end."),
     ] = "end",
     run: RunName = "",
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object only.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print only one JSON object.")] = False,
     master: Master = "",
     conf: Conf = None,
 ) -> int:

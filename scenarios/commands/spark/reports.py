@@ -41,16 +41,16 @@ REPORT_FILE = "report.html"
 
 def report(
     place: Annotated[
-        str, typer.Argument(metavar="DIR", help="What run, fleet, sweep or compare --out wrote.")
+        str, typer.Argument(metavar="DIR", help="Where run, fleet, sweep or compare --out wrote.")
     ],
     run: Annotated[
         list[str] | None,
         typer.Option(
             "--run",
             metavar="NAME",
-            help="A run that gets a timeline, or its seed. Repeatable.",
-            show_default="the first of each kind of failure, else of what was expected, else the"
-            " first",
+            help="A run to show with a timeline, by name or seed. Repeatable.",
+            show_default="the first of each kind of failure, else of each expected anomaly, else"
+            " the first run",
         ),
     ] = None,
     out: Annotated[
@@ -59,11 +59,11 @@ def report(
     master: Master = "",
     conf: Conf = None,
 ) -> int:
-    """Write one self-contained HTML file about what was run: verdicts, pictures, timelines.
+    """Write one self-contained HTML file about runs: verdicts, pictures, timelines.
 
-    It needs no network. A run has a timeline that zooms and moves by mouse and keys, with its story
-    and the explanation of its anomalies; printed, a picture takes the timeline's place. Runs of a
-    fleet are simulated again for that, from their configuration and seed.
+    The file needs no network. A run shown has a timeline that the mouse and keys zoom and move, its
+    events, and the explanation of its anomalies. On paper a picture replaces the timeline. The runs
+    of a fleet are simulated again for this, from their configuration and seed.
     """
     target = out or _default_target(place)
     make_directory(target.parent)

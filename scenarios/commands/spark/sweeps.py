@@ -52,7 +52,7 @@ Measures = Annotated[
         "--measures", help="What to show: latency-p99-ms, lost-write, isr-changes:lag … Repeatable."
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object only.")]
+Json = Annotated[bool, typer.Option("--json", help="Print only one JSON object.")]
 
 
 Grid = Annotated[
@@ -65,12 +65,12 @@ SampleText = Annotated[
 ]
 PointRuns = Annotated[
     int | None,
-    typer.Option(min=1, help="Seeds of each point.", show_default="the scenario's, or 50"),
+    typer.Option(min=1, help="How many seeds of each point.", show_default="the scenario's, or 50"),
 ]
 UntilWidth = Annotated[
     str | None,
     typer.Option(
-        metavar="MEASURE=W", help="Add seeds until each interval of it is at most W wide."
+        metavar="MEASURE=W", help="Add seeds until each interval of MEASURE is at most W wide."
     ),
 ]
 MostRuns = Annotated[
@@ -97,10 +97,10 @@ def sweep(
     conf: Conf = None,
     json: Json = False,
 ) -> int:
-    """Run every point between the axes on the same seeds, and measure what happens.
+    """Run every combination of the axes' values on the same seeds, and measure the effects.
 
-    Axes are those of --grid, or of the scenario's table `sweep`. Writes sweep.parquet, sweep.csv
-    and a picture. The same command goes on where a stopped sweep was.
+    The axes are those of --grid, or of the scenario's table `sweep`. Writes sweep.parquet,
+    sweep.csv and a picture. The same command continues a sweep that was stopped.
     """
     with _input_errors():
         from kafkasim.analysis.sweeps.measured import DEFAULT
@@ -197,10 +197,10 @@ def show_sweep(swept: Swept, shown: Sequence[Measure], files: Sequence[Path]) ->
 
 
 SideA = Annotated[
-    list[str] | None, typer.Option("--a", metavar="KEY=VALUE", help="Set in A. Repeatable.")
+    list[str] | None, typer.Option("--a", metavar="KEY=VALUE", help="A setting of A. Repeatable.")
 ]
 SideB = Annotated[
-    list[str] | None, typer.Option("--b", metavar="KEY=VALUE", help="Set in B. Repeatable.")
+    list[str] | None, typer.Option("--b", metavar="KEY=VALUE", help="A setting of B. Repeatable.")
 ]
 Pairs = Annotated[int, typer.Option(min=2, help="How many pairs of runs.")]
 Everything = Annotated[
@@ -223,10 +223,10 @@ def compare(
     conf: Conf = None,
     json: Json = False,
 ) -> int:
-    """Run two configurations on the same seeds: paired differences, and where they differ most.
+    """Run two configurations on the same seeds, and print how and where they differ.
 
-    What --a or --b does not set is the scenario's. Writes compare.parquet, compare.csv
-    and a picture of the differences.
+    A is the scenario with the settings of --a, B with those of --b. Writes compare.parquet,
+    compare.csv and a picture of the differences.
     """
     _check_sides(a or [], b or [])
     sides = [[*(settings or []), *(given or [])] for given in (a, b)]
