@@ -1,1 +1,1 @@
-"""What Kafka does, as machines that a world runs: README.md is the door."""
+"""Kafka's distributed logic as processes that a simulator runs. Start with README.md."""

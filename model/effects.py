@@ -1,33 +1,34 @@
-"""The contract between the model and the world that runs it: processes, inputs, effects.
+"""The interface between the model and the world (the simulator): processes, inputs, effects.
 
-**Process.** A process is what lives and dies together: one broker, one controller, one client, one
-ZooKeeper server. It is a deterministic function of its configuration, its durable files, its own
-``random.Random`` and its inputs. Nothing else survives a restart, and nothing else reaches it. The
-host is the part of the world that runs a process.
+**Process.** A process is one broker, controller, client or ZooKeeper server. It is a deterministic
+function of its configuration, its durable files, its own ``random.Random`` and its inputs. Only the
+files survive a restart. The host is the part of the world that runs a process.
 
 **Handler.** The host gives a process one input at a time. The handler runs to completion; it never
-waits and sees no time pass. Whatever must happen outside the process, the handler appends to
-``out`` as an effect. After the handler the host performs the effects and empties ``out``.
+waits, and ``now`` does not change meanwhile. If something must happen outside the process, the
+handler appends an effect to ``out``. After the handler the host performs the effects and empties
+``out``.
 
 **Order.** The host performs the effects of one handler in the order of ``out``. That order is the
 durability contract:
 
 - Writes to files happen at once, in the handler, and are durable only after a flush.
-- What stands behind a :class:`Barrier` in ``out`` happens after the barrier's files are durable; if
-  the process dies before, it never happens. So a vote goes out after it is on disk.
+- The host performs the effects after a :class:`Barrier` in ``out`` once the barrier's files are
+  durable. If the process dies before, it never performs them. So a vote is sent after it is on
+  disk.
 - A fact (``kafkasim.model.facts``) is an effect that only the trace sees. A barrier does not delay
-  it: it records what the process's memory says, which other lanes can read already.
+  it: it records the state of the process's memory, which other lanes can read already.
 
-**Lanes.** A lane is a thread of Kafka. Every input belongs to a lane; a lane with one thread takes
-one input at a time, one with more threads (the request handlers) takes as many. A lane whose thread
-waits for a barrier, for a slow disk or for a request's service time delays its own inputs and no
-others. Parts of a process read and write each other's objects from any lane, as Kafka's threads do
-under locks: no handler is ever interrupted by another. A part that needs code to run on another
-lane appends :class:`Post`; it arrives there as an input of its own, after a delay of microseconds
-that differs from time to time. So races between threads exist, and each of them is a Post.
+**Lanes.** A lane is a thread of Kafka. Every input belongs to a lane. A lane with one thread takes
+one input at a time; a lane with more threads (the request handlers) takes as many inputs. While a
+lane's thread waits for a barrier, for a slow disk or for a request's service time, it delays only
+its own lane. Parts of a process read and write each other's objects from any lane, as Kafka's
+threads do under locks: no handler interrupts another. A part that needs code to run on another lane
+appends :class:`Post`, which becomes an input of that lane after a random delay of microseconds. So
+races between threads exist, and each race is visible as a Post.
 
 **Pools.** Lanes that are named ``pool/key`` share the threads of their pool. One thread at a time
-serves such a lane; a thread that is done draws the next lane from those that wait.
+serves such a lane. When it has finished, it draws the next lane from those that wait.
 
 **Requests.** The host reads a request from a connection, mutes the connection, keeps a thread of
 the request's lane for the service time, and then calls :meth:`Process.on_request`. The connection
