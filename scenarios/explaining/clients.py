@@ -68,9 +68,9 @@ def _appended_twice(facts: Facts, key: Key, found: Found) -> Chain:
         keys = ("producer_id", "producer_epoch", "base_sequence")
         same = all(first[name] == last[name] for name in keys) and last["producer_id"] >= 0
         why = (
-            "the leader took the batch again, although it has the sequence of the first"
+            "the leader appended the batch again, although it has the sequence of the first"
             if same
-            else "the producer sent it again as a new batch, which looks like another one"
+            else "the producer sent it again in a new batch, so the leader saw no duplicate"
         )
         chain.turns(last, why)
     return chain
@@ -107,7 +107,7 @@ def unseen(facts: Facts, key: Key, found: Found) -> Chain:
         chain.add(_committed_before(facts, key, group, jump))
         chain.add(*_rebalance(facts, group, jump["seq"] - 4000, jump["seq"])[-3:])
     text = (
-        f"nobody of group {group} came to offset {offset}"
+        f"no member of group {group} reached offset {offset}"
         if jump is None
         else f"{jump['node']} went past offset {offset}"
     )
@@ -127,8 +127,8 @@ def overtaken(facts: Facts, key: Key, found: Found) -> Chain:
     )
     chain.turns(
         reset,
-        f"{reset['node']} went on at offset {reset['offset']}; what the group had not read before"
-        " the log's start was gone",
+        f"{reset['node']} continued at offset {reset['offset']}; the records below the log"
+        " start, which the group had not read, were deleted",
     )
     return chain
 
@@ -204,7 +204,7 @@ def reader_order(facts: Facts, key: Key, found: Found) -> Chain:
     chain.add(before, row)
     kinds = ["PartitionChanged", "Truncated", "LogStart", "ReadReplica"]
     chain.add(*facts.rows(kinds, key, **between)[-4:])
-    chain.turns(row, f"{row['node']} kept the partition, and its next offset does not follow")
+    chain.turns(row, f"{row['node']} kept the partition, but skipped or repeated offsets")
     return chain
 
 
@@ -266,7 +266,7 @@ def sends_out_of_order(facts: Facts, key: Key, found: Found) -> Chain:
         chain.add(*facts.rows(["Appended"], key, where=lambda r: r["record_ids"][:1] and
                               r["record_ids"][0] in ids))  # fmt: skip
     if chain.turn < 0:
-        chain.turns(row, f"{row['node']} sent the later record again behind the earlier one")
+        chain.turns(row, f"{row['node']} sent the later record again after the earlier one")
     return chain
 
 
@@ -294,7 +294,7 @@ def key_overtaken(facts: Facts, key: Key, found: Found) -> Chain:
             chain.add(*[later[each] for each in row["record_ids"] if each in later][:1])
         between = {"after": sent["seq"], "before": written["seq"]}
         chain.add(*facts.rows(["PartitionChanged", "BecameLeader"], key, **between)[-4:])
-        chain.turns(written, f"{sent['node']} sent the earlier batch again, behind a later one")
+        chain.turns(written, f"{sent['node']} sent the earlier batch again, after a later one")
     return chain
 
 
@@ -311,7 +311,7 @@ def commit_back(facts: Facts, key: Key, found: Found) -> Chain:
     since = -1 if before is None else before["seq"]
     chain.add(*_rebalance(facts, row["group"], since, row["seq"])[-4:])
     chain.add(*facts.rows(["Positioned"], key, group=row["group"], before=row["seq"])[-1:])
-    text = "less is committed than was committed before"
+    text = "the committed offset is lower than before"
     if before is not None and before["generation"] != row["generation"]:
         text = (
             f"a commit of generation {row['generation']} replaced one of generation"
@@ -408,7 +408,7 @@ def _owners_in_zookeeper(facts: Facts, key: Key, row: Row) -> Chain:
     since = owners[-4:][0]["seq"] if owners else -1
     chain.add(*facts.rows(["ZooKeeperConnection"], node=row["node"], after=since,
                           before=row["seq"])[-3:])  # fmt: skip
-    chain.turns(row, "nothing but its own care keeps an old consumer from what is not its own")
+    chain.turns(row, "no coordinator stops an old consumer that uses another one's partition")
     return chain
 
 

@@ -150,9 +150,9 @@ def _vanished(chain: Chain, held: list[Copy], record_id: int) -> None:
     taken = [copy.taken for copy in held if copy.taken is not None]
     what = record(record_id) if record_id >= 0 else "the record"
     if taken:
-        chain.turns(taken[-1], f"{what} is gone with the last replica that had it")
+        chain.turns(taken[-1], f"{what} is lost with the last replica that had it")
     else:
-        chain.conclusion = f"{what} is in a log to the end"
+        chain.conclusion = f"{what} is in a log at the end of the run"
 
 
 def _election(
@@ -174,9 +174,7 @@ def _election(
     before = int((change or elected)["seq"])
     committed = exposed is not None and exposed["seq"] < before
     if change is not None and change["unclean"]:
-        chain.turns(
-            change, f"{node} was not in the ISR: an unclean election gives up what it had not"
-        )
+        chain.turns(change, f"{node} was not in the ISR: an unclean election loses what it lacked")
     elif not committed:
         chain.turns(acked or change, _uncommitted(held[0].gained, before, acked, node))
     else:
@@ -189,12 +187,12 @@ def _uncommitted(origin: Row, elected: int, acked: Row | None, node: str) -> str
         return f"the record was not committed when {node} was elected"
     if elected < origin["seq"]:
         return (
-            f"{origin['node']} still took itself for the leader when {node} had been elected, and"
-            f" acks={acked['acks']} asks no other replica"
+            f"{origin['node']} still acted as the leader when {node} had been elected, and acks="
+            f"{acked['acks']} waits for no other replica"
         )
     return (
-        f"acks={acked['acks']} promised what the leader alone had: the record was not below the"
-        f" high watermark when {node} was elected"
+        f"acks={acked['acks']} was answered before the commit: the record was not below the high"
+        f" watermark when {node} was elected"
     )
 
 
@@ -243,7 +241,7 @@ def lacking(
         return
     chain.turns(
         joined,
-        f"{node} was in the ISR of {facts.name(key)} and never had offset {offset}",
+        f"{node} was in the ISR of {facts.name(key)} but never had offset {offset}",
     )
 
 

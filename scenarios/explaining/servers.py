@@ -71,8 +71,8 @@ def mismatch(facts: Facts, key: Key, row: Row) -> Chain:
     what = "without truncating" if cut is None else f"after truncating to {cut['offset']} only"
     chain.turns(
         cut or role,
-        f"{node} went on {what}: what it holds below offset {row['base_offset']} is not what the"
-        " leader holds",
+        f"{node} went on {what}: below offset {row['base_offset']} its log differs from"
+        " the leader's",
     )
     return chain
 
@@ -104,7 +104,7 @@ def too_few(facts: Facts, key: Key, row: Row) -> Chain:
         )
     )
     count = len(row["acknowledged"])
-    chain.turns(row, f"records count as committed that {count} of {row['min_isr']} replicas have")
+    chain.turns(row, f"records are committed with {count} of {row['min_isr']} required replicas")
     return chain
 
 
@@ -155,7 +155,7 @@ def metadata(facts: Facts, key: Key, row: Row) -> Chain:
         ]
         chain.turns(
             max(led, key=lambda each: int(each["seq"]), default=row),
-            f"{row['node']} has another metadata log than the others: two leaders wrote it",
+            f"{row['node']} has a different metadata log from the others: two leaders wrote it",
         )
         return chain
     if row["kind"] in ("ZkControllerWrite", "ControlRequest"):
@@ -205,7 +205,7 @@ def needless_shrink(facts: Facts, key: Key, row: Row) -> Chain:
         chain.add(facts.last([*ROLES], key, node=node, before=row["seq"]))
     chain.add(*facts.rows(["PartitionChanged"], key, before=row["seq"])[-2:])
     chain.turns(
-        row, "a replica leaves the ISR that lacked nothing or was behind for too short a time"
+        row, "a replica is removed that lacked nothing, or was behind only for a short time"
     )
     return chain
 
@@ -217,5 +217,5 @@ def needless_fencing(facts: Facts, _key: Key, row: Row) -> Chain:
     chain.add(*facts.rows(["BrokerHeartbeat"], broker=broker, before=row["seq"])[-2:])
     chain.add(*facts.rows(["BrokerRegistration"], broker=broker, before=row["seq"])[-2:])
     chain.add(facts.last(["ControllerActive"], before=row["seq"]))
-    chain.turns(row, f"broker-{broker} is fenced that had not been silent for its session")
+    chain.turns(row, f"broker-{broker} is fenced before its session was over")
     return chain

@@ -99,7 +99,7 @@ def _absent(facts: Facts, chain: Chain, key: Key, change: Row, broker: int) -> s
     chain.add(role)
     if role is None or (started is not None and role["seq"] < started["seq"]):
         chain.add(started)
-        return f"{begin}, which nobody has told of this replica since it started"
+        return f"{begin}, which has not been told of this replica since it started"
     if role["leader_epoch"] < change["leader_epoch"]:
         chain.add(facts.last(["MetadataCommitted"], node=node))
         return f"{begin}, which has not heard of leader epoch {change['leader_epoch']}"

@@ -80,7 +80,7 @@ class Words:
         return f"fault ends: {fault_words.name(row['fault'], row['target'], numbers)}", ""
 
     def _host_stopped(self, row: Row) -> Said:
-        lost = "; what it had not flushed is lost" if row["reason"] == "power-loss" else ""
+        lost = "; data that it had not flushed is lost" if row["reason"] == "power-loss" else ""
         return f"{row['node']} stops ({row['reason']}){lost}", ""
 
     def _host_started(self, row: Row) -> Said:
@@ -88,10 +88,10 @@ class Words:
 
     def _host_paused(self, row: Row) -> Said:
         lasts = fault_words.duration(row["duration_us"])
-        return f"{row['node']} stands still for {lasts}", ""
+        return f"{row['node']} is paused for {lasts}", ""
 
     def _host_resumed(self, row: Row) -> Said:
-        return f"{row['node']} runs on", ""
+        return f"{row['node']} resumes", ""
 
     def _disk_replaced(self, row: Row) -> Said:
         return f"{row['node']} gets an empty disk", ""
@@ -228,7 +228,7 @@ class Words:
 
     def _broker_heartbeat(self, row: Row) -> Said:
         wants = " and asks to be fenced" if row["want_fence"] else ""
-        return f"{row['node']} gets a heartbeat of broker-{row['broker']}{wants}", "2.3"
+        return f"{row['node']} receives a heartbeat from broker-{row['broker']}{wants}", "2.3"
 
     def _session_ended(self, row: Row) -> Said:
         return f"for {row['node']} the session of broker-{row['broker']} has ended", "2.3"
@@ -256,7 +256,7 @@ class Words:
             if before is not None and before["shutting_down"]:
                 return f"broker-{row['broker']} has shut down: the controller fences it", rule
             gone = "sees that its session is over" if self.facts.zookeeper else "fences it"
-            return f"the controller hears nothing of broker-{row['broker']} and {gone}", rule
+            return f"the controller hears nothing from broker-{row['broker']} and {gone}", rule
         return f"for the controller broker-{row['broker']} is {row['change']}", rule
 
     def _broker_state(self, row: Row) -> Said:
@@ -279,7 +279,7 @@ class Words:
         ), "2.2"
 
     def _voters_changed(self, row: Row) -> Said:
-        return f"{row['node']} goes by the voters {_ids(row['voters'])}", "2.2"
+        return f"{row['node']} uses the voters {_ids(row['voters'])}", "2.2"
 
     def _zk_controller_write(self, row: Row) -> Said:
         return (
@@ -317,7 +317,7 @@ class Words:
     def _send_failed(self, row: Row) -> Said:
         may = "; it may be in the log" if row["indeterminate"] else ""
         records = _records(row["record_ids"])
-        return f"{row['node']} gives {records} up: {row['error']}{may}", "4.1"
+        return f"{row['node']} gives up {records}: {row['error']}{may}", "4.1"
 
     # Groups and consumers.
 

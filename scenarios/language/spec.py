@@ -91,7 +91,7 @@ def read_toml(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         raise ScenarioError(f"{path}: no such file") from None
     except RecursionError:
-        raise ScenarioError(f"{path}: not TOML: too many brackets in brackets") from None
+        raise ScenarioError(f"{path}: not TOML: brackets are nested too deep") from None
     except ValueError as error:  # no TOML, no UTF-8, or an integer of thousands of digits
         raise ScenarioError(f"{path}: not TOML: {error}{_brackets(path)}") from None
     except OSError as error:
@@ -152,7 +152,7 @@ def _check_values(value: Any, place: str = "", depth: int = 0) -> None:
             the trace, which has 64 bits for it.
     """
     if depth > DEPTH_MAX:
-        raise ValueError(f"{place}: tables and lists lie {DEPTH_MAX} deep at most")
+        raise ValueError(f"{place}: tables and lists may be nested {DEPTH_MAX} deep at most")
     if isinstance(value, Mapping):
         for key, inner in value.items():
             if not isinstance(key, str):

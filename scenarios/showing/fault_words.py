@@ -160,7 +160,7 @@ def _drift(numbers: Numbers) -> str:
 EFFECTS: dict[str, str | Callable[[Numbers], str]] = {
     "gc-pause": "it runs no code, its connections stay open",
     "crash": "killed as by kill -9, the page cache survives",
-    "power-loss": "what was not flushed to disk is gone",
+    "power-loss": "data that was not flushed to disk is lost",
     "restart": "its process is killed and started again",
     "stop": "SIGTERM, so a controlled shutdown",
     "isolate": "no traffic between it and any other host",
@@ -169,7 +169,7 @@ EFFECTS: dict[str, str | Callable[[Numbers], str]] = {
     "slow-link": _slow,
     "flaky": _flaky,
     "reset": "both ends notice at once",
-    "half-open": "what is sent over them is lost and neither end hears of it",
+    "half-open": "messages over them are lost and neither end notices",
     "hold": "they wait and arrive when it ends",
     "cut-purpose": "they are lost, all other traffic passes",
     "slow-disk": _slow_disk,

@@ -18,7 +18,7 @@ LEFT_ISR = {
 
 STOPPED = {
     "shutdown": "has shut down",
-    "application-returned": "ends, for its application has returned: no client of it is closed",
+    "application-returned": "ends, as its application has returned; its clients are not closed",
 }
 """How a process ended, by the reason of the fact; the other reasons speak for themselves."""
 
@@ -45,7 +45,7 @@ REFUSED = {
 }
 """Why an ISR change was refused, by the error."""
 
-NOT_SENT = "an earlier one of the partition is under way (OPERATION_NOT_ATTEMPTED)"
+NOT_SENT = "an earlier change of the partition is in progress (OPERATION_NOT_ATTEMPTED)"
 """In KRaft mode it is the leader's own queue that answers so (AlterPartitionManager.submit)."""
 
 

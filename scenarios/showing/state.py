@@ -331,7 +331,7 @@ def moment_us(text: str, manifest: dict[str, Any], last_us: int) -> int:
         at_us = ready_us + sign * duration_us(f"{bare}s" if number else bare)
     except ValueError:
         raise MomentError(
-            f'--at {text!r} is no moment: give seconds after ready, "20s", "1m", ready or end'
+            f'--at {text!r} is not a time: give seconds after ready, "20s", "1m", ready or end'
         ) from None
     if not 0 <= at_us <= last_us:
         raise MomentError(

@@ -231,12 +231,12 @@ class Story:
             "unfenced": f"the controller unfences {host}: it may lead and join ISRs again",
             "unregistered": f"{host} is unregistered",
             "dir-offline": f"{host} reports a failed log directory to the controller",
-            "bounced": f"the controller sees that {host} has restarted since it looked last",
+            "bounced": f"the controller sees that {host} has restarted meanwhile",
         }.get(change, f"{host}: {change}")
 
     def _on_state(self, row: Row) -> None:
         if row["state"] == "PENDING_CONTROLLED_SHUTDOWN":  # until the controller says more
-            self._leaving[broker_of(row["node"])] = "it shuts down and leads nothing"
+            self._leaving[broker_of(row["node"])] = "it shuts down and leads no partition"
 
     def _on_session(self, row: Row) -> None:
         if row["event"] == "expired" and row["zxid"] > self._session_zxid:
@@ -405,7 +405,7 @@ class Story:
             self._tell(row, f"group {group}: generation {generation}, {with_whom}")
 
     def _on_converted(self, row: Row) -> None:
-        self._tell(row, f"group {row['group']} becomes a {row['protocol']} group, members and all")
+        self._tell(row, f"group {row['group']} becomes a {row['protocol']} group, with its members")
 
     def _on_send_failed(self, row: Row) -> None:
         may = "may have been appended" if row["indeterminate"] else "not appended"

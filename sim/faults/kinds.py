@@ -221,7 +221,7 @@ def _validate_fields(when: When, key: str) -> None:
             raise FaultError(f"{key}.{name}", f"{when.fact} has {allowed}")
     for name, _ in (*when.least, *when.most):
         if COLUMNS[name] not in COUNTED:
-            raise FaultError(f"{key}.{name}", "only numbers and lists have a least and a most")
+            raise FaultError(f"{key}.{name}", "only numbers and lists can be bounded")
 
 
 def _validate_place(field: str, name: str, fault: Fault, places: Mapping[str, Any] | None) -> None:

@@ -115,8 +115,8 @@ def test_what_is_no_such_table_or_list_is_refused(path: str, wrong: Any) -> None
         ("x = inf", "x: inf is not a finite number"),
         ("x = 2024-01-01", "x: 2024-01-01 is a date; give text or a number"),
         (f"x = {'9' * 5000}", "not TOML: Exceeds the limit"),
-        (f"x = {'[' * 5000}", "not TOML: too many brackets in brackets"),
-        (f"x = {'[' * 40}{']' * 40}", ": tables and lists lie 32 deep at most"),
+        (f"x = {'[' * 5000}", "not TOML: brackets are nested too deep"),
+        (f"x = {'[' * 40}{']' * 40}", ": tables and lists may be nested 32 deep at most"),
     ],
 )
 def test_the_command_line_says_what_is_wrong(

@@ -1,4 +1,4 @@
-"""``kafkasim explain`` of compacted topics: who removed a record, and what stands for it."""
+"""``kafkasim explain`` of compacted topics: who removed a record, and what replaces it."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ TAKEN_BACK = [
 
 RECORDS = {
     "a later one": (REPLACED, 0,
-        ("broker-1 removed the value of a at 0: the value of a at 2 stands for it, the last one of"
+        ("broker-1 removed the value of a at 0: the value of a at 2 replaces it, the last one of"
         " its key")),
     "a later one, and one behind it": ([*REPLACED, *keyed(3, "a", gone=(3,))], 0,
-        ("broker-1 removed the value of a at 0: the value of a at 2 stands for it, and in the end"
+        ("broker-1 removed the value of a at 0: the value of a at 2 replaces it, and later"
         " the deletion of a at 3")),
     "none": ([*A_B_A, cleaned(2, 3, end=3)], 2,
-        ("broker-1 removed the value of a at 2: no later record of the key stood below offset 3, up"
-        " to where this cleaning knew the keys")),
+        ("broker-1 removed the value of a at 2: no later record of the key was below offset 3, the"
+        " end of the cleaning's key map")),
     "it was aborted": (TAKEN_BACK, 0,
         ("broker-1 removed the deletion of a at 0: its transaction was aborted, so the first"
         " cleaning that reads it removes it")),
     "its horizon": ([*KEPT, cleaned(0, 1, end=2, began=1005)], 0,
-        ("broker-1 removed the deletion of a at 0: no later record of the key stands for it, and"
+        ("broker-1 removed the deletion of a at 0: no later record of the key replaces it, and"
         " the cleaning began 1000 ms after the first one that met it; delete.retention.ms was"
         " 1000 ms")),
     "it is there": (REPLACED, 1, "no log cleaner has removed the value of b at 1"),
@@ -80,7 +80,7 @@ def test_a_record_that_had_to_stay_is_told_with_what_stands_above_the_high_water
     assert found.turn is not None
     assert found.turn.fact == "Cleaned"
     assert found.conclusion == (
-        "broker-1 removed the value of a at 0: the value of a at 2 stands for it, the last one of"
+        "broker-1 removed the value of a at 0: the value of a at 2 replaces it, the last one of"
         " its key, but the high watermark was 2"
     )
 
@@ -90,7 +90,7 @@ def test_of_two_removals_the_wrong_one_is_told(tmp_path: Path) -> None:
     case = [topic(), *keyed(0, "a", "a", "a"), mark(2), cleaned(0, 2, end=3)]
     found = explained(tmp_path, case, "LATEST", violations=violation("LATEST", 4, 1))
     assert found.conclusion == (
-        "broker-1 removed the value of a at 1: the value of a at 2 stands for it, the last one of"
+        "broker-1 removed the value of a at 1: the value of a at 2 replaces it, the last one of"
         " its key, but the high watermark was 2"
     )
 
@@ -105,8 +105,7 @@ def test_the_deletion_that_stayed_too_long_is_told_since_its_log_was_loaded(
     ]  # fmt: skip
     found = explained(tmp_path, case, "HORIZON", violations=violation("HORIZON", 7, 1))
     assert found.conclusion == (
-        "this cleaning began 10 ms behind the delete horizon of the deletion of b at 1, and left it"
-        " in the log"
+        "this cleaning began 10 ms after the delete horizon of the deletion of b at 1, and kept it"
     )
 
 
@@ -115,8 +114,7 @@ def test_a_deletion_that_stayed_is_told_with_the_cleaning_that_met_it(tmp_path: 
     found = explained(tmp_path, case, "HORIZON", violations=violation("HORIZON", 5))
     assert [step.fact for step in found.steps] == ["KeysAppended", "Cleaned", "Cleaned"]
     assert found.conclusion == (
-        "this cleaning began 10 ms behind the delete horizon of the deletion of a at 0, and left it"
-        " in the log"
+        "this cleaning began 10 ms after the delete horizon of the deletion of a at 0, and kept it"
     )
 
 

@@ -70,9 +70,9 @@ def test_fetches_are_selected_by_who_asks() -> None:
         ({"request": "JoinedGroup"},
          "faults.0.when.request: no API 'JoinedGroup'; allowed: JoinGroup"),
         ({"response": "Heartbeat", "fields": {"member": "a"}},
-         "faults.0.when.member: a response of Heartbeat has error"),
+         "faults.0.when.member: the fields of a response of Heartbeat are: error"),
         ({"request": "Heartbeat", "at-least": {"member_id": 1}},
-         "faults.0.when.member_id: only numbers and lists have a least and a most"),
+         "faults.0.when.member_id: only numbers and lists can be bounded"),
     ],
 )  # fmt: skip
 def test_a_condition_that_no_message_meets_is_refused(when: dict[str, Any], problem: str) -> None:

@@ -34,7 +34,7 @@ def test_an_old_consumer_has_a_group_in_zookeeper_mode() -> None:
         (spec("kraft"), 'workload.0.protocol: "zookeeper" needs cluster.mode = "zookeeper"'),
         (spec(commit="async"), "workload.0.commit: an old consumer has no async commit"),
         (spec(app="a.py"), 'workload.0.app: needs protocol = "coordinator"'),
-        (spec(config={"group.id": "g"}), "workload.0.config.group.id: follows from the scenario"),
+        (spec(config={"group.id": "g"}), "workload.0.config.group.id: kafkasim sets this property"),
         (spec(config={"session.timeout.ms": 1}), "workload.0.config.session.timeout.ms: unknown"),
         (
             spec(**{"poison-record": 1}),

@@ -22,7 +22,7 @@ SENTENCES: list[tuple[Any, str]] = [
      ("broker-1 forgets orders-0 for share group workers: the persister answered"
       " FENCED_STATE_EPOCH")),
     (facts.SharePartitionClosed(*PLACE, 3, "leadership"),
-     "broker-1 forgets orders-0 for share group workers: it leads the partition no more"),
+     "broker-1 forgets orders-0 for share group workers: it no longer leads the partition"),
     (facts.ShareAcquired(*OF_MEMBER, 3, 40, 44, 2, 15_000_000),
      ("broker-1 gives offsets 40 to 44 of orders-0 for share group workers to member m1, delivery"
       " 2, locked for 15000 ms")),
@@ -34,7 +34,7 @@ SENTENCES: list[tuple[Any, str]] = [
       " below it are accepted, rejected or archived")),
     (facts.ShareStartFailed(*PLACE, 3, 45),
      ("broker-1 has written the state of orders-0 for share group workers, but has no state for its"
-      " start offset 45: the start stays, and nobody is answered")),
+      " start offset 45: the start stays, and no request is answered")),
     (facts.SharePolled(*OF_MEMBER, (40, 41, 42, 43, 44), (1, 2, 3, 4, 5), (1, 1, 1, 1, 1)),
      ("broker-1 gets the records at 40, 41, 42, 43 and 1 more of orders-0 for share group workers"
       " from poll()")),

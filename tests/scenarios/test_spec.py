@@ -159,7 +159,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     ),
     "bound of a field that has no size": (
         {"faults.0.when": {"fact": "RaftRole", "at-most": {"role": 1}}},
-        ("faults.0.when.role: only numbers and lists have a least and a most",),
+        ("faults.0.when.role: only numbers and lists can be bounded",),
     ),
     "bound of a field that the fact has not": (
         {"faults.0.until": {"fact": "PartitionChanged", "at-least": {"isrs": 2}}},

@@ -134,7 +134,7 @@ def test_a_broker_that_shuts_down_without_a_leadership_is_not_said_to_miss_heart
         (30.0, "controller-1", fenced(12)),
     )
     assert [line.partition(": ")[2] for line in lines if "fences" in line] == [
-        "it shuts down and leads nothing",
+        "it shuts down and leads no partition",
         "the session of the process that shut down is over",
         "its heartbeats are missing",
     ]

@@ -89,7 +89,7 @@ def test_4_1_begins_with_eligible_leader_replicas() -> None:
 @pytest.mark.parametrize(
     ("cluster", "message"),
     [
-        ({"features": {"metadata.version": 26}}, "is nothing that Kafka 4.0 supports"),
+        ({"features": {"metadata.version": 26}}, "Kafka 4.0 does not support level 26"),
         ({"kafka-version": "3.9", "features": {"eligible.leader.replicas.version": 1}}, "3.9"),
         (
             {"features": {"metadata.version": 22, "eligible.leader.replicas.version": 1}},

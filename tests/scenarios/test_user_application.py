@@ -342,7 +342,7 @@ def test_a_misspelt_topic_is_named(write, config: dict[str, object], end: str) -
     )
     settings = {f"cluster.config.{name}": value for name, value in config.items()}
     outcome = run(app, **settings, **{"expect.within": "20s"})
-    told = "group group subscribes to topic ordrs, which the scenario has not"
+    told = "group group subscribes to topic ordrs, which is not in the scenario"
     assert outcome.anomalies == ["no-progress"]
     assert outcome.result.remarks == [f"{told}{end}"]
 
@@ -389,7 +389,7 @@ def test_a_stall_names_an_application_that_has_returned(write) -> None:
     (told,) = outcome.result.remarks
     assert told == (
         "the application of consumer-1 has returned, which ends its process: it reads no more, and"
-        " what it has not stopped has left no group"
+        " clients that it did not stop have not left their groups"
     )
 
 
@@ -415,7 +415,7 @@ def test_a_topic_that_only_an_application_writes_is_named(write) -> None:
     outcome = run(app, **{"cluster.config.default.replication.factor": 1})
     assert outcome.verdict == "pass"
     told, _ = outcome.result.remarks
-    assert told.startswith("an application writes to topic reciepts, which the scenario has not:")
+    assert told.startswith("an application writes to topic reciepts, which is not in the scenario:")
 
 
 def test_an_application_that_does_not_say_what_it_has_processed_is_named(write) -> None:

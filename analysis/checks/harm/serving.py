@@ -58,7 +58,7 @@ STALE_READS = offending(
     # of that epoch may answer, nor one in an older epoch than it knows.
     f"""
     SELECT run, topic_id, partition, seq, node, request, leader_epoch,
-           'as the leader, though it has applied its loss' AS why
+           'as the leader, though it has applied a later epoch' AS why
     FROM ReadServed JOIN (
         SELECT run, topic_id, partition, leader_epoch AS newer, min(seq) AS since
         FROM partition_changes GROUP BY run, topic_id, partition, leader_epoch)
@@ -125,7 +125,7 @@ LOST_REPLICAS = offending(
     JOIN known USING (run, topic_id, partition, node)
     WHERE seq > since AND seq < coalesce(until, 1L << 62)""",
     "'STALESERVE'",
-    "'%s %s, though it knows that it is no replica any more', node, does",
+    "'%s %s, though it knows that it is no longer a replica', node, does",
 )
 
 

@@ -67,8 +67,7 @@ def kept(facts: Facts, key: Key, found: Found) -> Chain:
     chain.add(deletion.row, latest, first)
     chain.turns(
         row,
-        f"this cleaning began {late_ms} ms behind the delete horizon of {deletion}, and left it in"
-        " the log",
+        f"this cleaning began {late_ms} ms after the delete horizon of {deletion}, and kept it",
     )
     return chain
 

@@ -104,18 +104,18 @@ def history(log: Compacted, offset: int) -> Chain:
     elif standing is not None:
         chain.add(standing.row)
         last = log.last(record.name)
-        ends = "the last one of its key" if last == standing else f"and in the end {last}"
-        why = f"{standing} stands for it, {ends}"
+        ends = "the last one of its key" if last == standing else f"and later {last}"
+        why = f"{standing} replaces it, {ends}"
     elif record.deletes:
         why = (
-            f"no later record of the key stands for it, and the cleaning began"
+            f"no later record of the key replaces it, and the cleaning began"
             f" {gone['began_ms'] - met[0]['began_ms']} ms after the first one that met it;"
             f" delete.retention.ms was {met[0]['delete_retention_ms']} ms"
         )
     else:
         why = (
-            f"no later record of the key stood below offset {gone['mapped_offset']}, up to where"
-            " this cleaning knew the keys"
+            f"no later record of the key was below offset {gone['mapped_offset']}, the end of the"
+            " cleaning's key map"
         )
     chain.turns(gone, f"{gone['node']} removed {record}: {why}")
     return chain

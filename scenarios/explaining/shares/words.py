@@ -22,10 +22,10 @@ MOVES = {
     "session-ended": "its member's share session is over",
     "lock-expired": "its acquisition lock has expired",
     "rolled-back": "their state could not be written",
-    "aborted": "they are of an aborted transaction",
+    "aborted": "they belong to an aborted transaction",
 }
 CLOSED = {
-    "leadership": "it leads the partition no more",
+    "leadership": "it no longer leads the partition",
     "empty": "the group has no member",
 }
 STARTS = {
@@ -88,7 +88,7 @@ def _start_moved(facts: Facts, row: Row) -> Said:
 def _start_failed(facts: Facts, row: Row) -> Said:
     return (
         f"{row['node']} has written the state of {_place(facts, row)}, but has no state for its"
-        f" start offset {row['start_offset']}: the start stays, and nobody is answered"
+        f" start offset {row['start_offset']}: the start stays, and no request is answered"
     ), RULES
 
 

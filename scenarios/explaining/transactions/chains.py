@@ -17,14 +17,14 @@ FATES = ("HostStopped", "HostPaused", "ApplicationFailed")
 def aborted_read(facts: Facts, key: Key, found: Found) -> Chain:
     """Return how a reader got a record of a transaction that did not commit."""
     chain = _of_record(facts, key, found)
-    chain.turns(_read(facts, key, found), "a read_committed reader got it all the same")
+    chain.turns(_read(facts, key, found), "a read_committed consumer got it nevertheless")
     return chain
 
 
 def precommitted_read(facts: Facts, key: Key, found: Found) -> Chain:
     """Return how a reader got a record before its transaction was decided."""
     chain = _of_record(facts, key, found)
-    told = "a read_committed reader got it before the coordinator had decided"
+    told = "a read_committed consumer got it before the coordinator had decided"
     chain.turns(_read(facts, key, found), told)
     return chain
 
@@ -34,7 +34,7 @@ def torn(facts: Facts, key: Key, found: Found) -> Chain:
     chain = _of_record(facts, key, found)
     markers = [row for row in chain.rows.values() if row["kind"] == "MarkerWritten"]
     decisive = [row for row in markers if not row["committed"]] or markers
-    told = "its records, or its offsets, do not share one fate"
+    told = "some of its records or offsets are committed, and some are not"
     chain.turns(decisive[-1] if decisive else None, told)
     return chain
 
@@ -61,7 +61,7 @@ def zombie(facts: Facts, _key: Key, found: Found) -> Chain:
     chain.add(*facts.rows(kinds, after=begun["seq"] - 1, **mine)[:12])
     others = facts.rows(["TransactionBegun"], before=begun["seq"], **mine)
     chain.add(*[row for row in others if row["node"] != begun["node"]][-1:])
-    chain.turns(begun, "two producers of one transactional id were at work at once")
+    chain.turns(begun, "two producers used one transactional id at the same time")
     return chain
 
 
@@ -71,7 +71,7 @@ def needless_epoch(facts: Facts, _key: Key, found: Found) -> Chain:
     raised = facts.row(found["seq"])
     mine = {"transactional_id": raised["transactional_id"]}
     chain.add(*facts.rows(["TransactionState"], before=raised["seq"], **mine)[-3:], raised)
-    chain.turns(raised, "the epoch rose by more than one fence and one end of a transaction take")
+    chain.turns(raised, "the epoch rose by more than one fence and one end of a transaction need")
     return chain
 
 

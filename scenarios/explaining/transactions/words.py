@@ -13,7 +13,7 @@ OUTCOMES = {
     "committed": "it is committed",
     "aborted": "it is aborted",
     "fenced": "another producer has its transactional id",
-    "failed": "the producer does not know what became of it",
+    "failed": "the producer does not know its outcome",
 }
 REASONS = {
     "end": "its producer asked for that",
@@ -33,7 +33,7 @@ def name(row: Row) -> str:
 
 def _rewritten(facts: Facts, row: Row) -> Said:
     place = facts.name((row["topic_id"], row["partition"]))
-    text = f"{row['node']} has a gap in {place}, and numbers what is in flight there from 0"
+    text = f"{row['node']} has a gap in {place}, and numbers its in-flight batches from 0"
     return f"{text} in epoch {row['producer_epoch']}", "4.2"
 
 
@@ -104,8 +104,8 @@ def _unverified(facts: Facts, row: Row) -> Said:
 
 def _skipped_verification(facts: Facts, row: Row) -> Said:
     place = facts.name((row["topic_id"], row["partition"]))
-    text = f"{row['node']}, leader of {place}, takes a batch of producer id {row['producer_id']},"
-    text += f" epoch {row['producer_epoch']}, without asking whether its transaction is open"
+    text = f"{row['node']}, leader of {place}, appends a batch of producer id {row['producer_id']},"
+    text += f" epoch {row['producer_epoch']}, without verifying its transaction"
     return f"{text} (before KIP-890)", "4.4"
 
 

@@ -120,8 +120,8 @@ class LateAnswers:
         ):
             self.cluster.violated(
                 "ACKLATE", seq, t, leader.key,
-                f"{node} does not hear until {(t - due) / 1e6:.3f} s after its time that"
-                f" {leader.node} has its records before offset {leader.ends[at]}, appended"
+                f"{node} is answered {(t - due) / 1e6:.3f} s too late that {leader.node} has"
+                f" committed its records below offset {leader.ends[at]}, appended"
                 f" {(t - appended) / 1e6:.3f} s ago ({fact.attempts} attempts)",
             )  # fmt: skip
 

@@ -58,9 +58,11 @@ def check_awaited(place: str, when: WhenTable) -> None:
         for name in (*when.fields, *bounded):
             if name not in fields:
                 known = ", ".join(fields) or "no field"
-                raise ValueError(f"{place}.{name}: a {direction} of {api} has {known}")
+                raise ValueError(
+                    f"{place}.{name}: the fields of a {direction} of {api} are: {known}"
+                )
             if name in bounded and not _is_counted(fields[name].type):
-                raise ValueError(f"{place}.{name}: only numbers and lists have a least and a most")
+                raise ValueError(f"{place}.{name}: only numbers and lists can be bounded")
 
 
 def _is_counted(declared: str) -> bool:
@@ -88,6 +90,6 @@ def check_selection(place: str, fault: FaultTable) -> None:
         raise ValueError(f"{place}.api: no API {fault.api!r}; allowed: {some(near or names)}")
     if fault.api in FETCHES and fault.direction == "response":
         raise ValueError(
-            f"{place}.api: {fault.api} is a request, its answers do not tell who asked;"
+            f"{place}.api: {fault.api} is a request; responses do not tell who asked;"
             " allowed for responses: Fetch"
         )

@@ -189,8 +189,8 @@ def _check_features(cluster: ClusterTable) -> None:
         if not low <= level <= high:
             allowed = ", ".join(f"{each} {low} to {high}" for each, low, high in ranges)
             raise ValueError(
-                f"cluster.features.{name}: {level} is nothing that Kafka {cluster.versions[0]}"
-                f" supports; allowed: {allowed}"
+                f"cluster.features.{name}: Kafka {cluster.versions[0]} does not support level"
+                f" {level}; allowed: {allowed}"
             )
     levels = formatted(ranges, cluster.features)
     if (lacking := missing_dependency(levels)) is not None:

@@ -110,7 +110,7 @@ def _check_old_consumers(place: str, table: ConsumerGroupTable, mode: str) -> No
         )
     for key in ("group.id", "zookeeper.connect"):
         if key in table.config:
-            raise ValueError(f"{place}.config.{key}: follows from the scenario")
+            raise ValueError(f"{place}.config.{key}: kafkasim sets this property")
 
 
 def _check_patterns(place: str, table: ConsumerGroupTable) -> None:
@@ -119,7 +119,7 @@ def _check_patterns(place: str, table: ConsumerGroupTable) -> None:
     if given and table.topics:
         raise ValueError(f"{place}.{given[0]}: does not go with topics; allowed: either of them")
     if len(given) > 1 and table.pattern != table.subscription_pattern:
-        raise ValueError(f"{place}.subscription-pattern: with pattern, it must be the same one")
+        raise ValueError(f"{place}.subscription-pattern: it must be the same expression as pattern")
     for name in given:
         pattern = patterns[name]
         try:

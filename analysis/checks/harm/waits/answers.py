@@ -127,7 +127,7 @@ LATE_ANSWERS = offending(
                  ELSE due.t_us - other.t_us > {BOUND_US} END
     WHERE t_us > committed_us + bound_us""",
     "'ACKLATE'",
-    "'%s does not hear until %d us after its time that %s has its records before offset %d"
+    "'%s is answered %d us too late that %s has committed its records below offset %d"
     " (%d attempts)', node, late_us, leader, end, attempts",
 )
 

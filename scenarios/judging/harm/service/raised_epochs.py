@@ -1,7 +1,7 @@
 """EPOCHREASON: an idempotent producer raises its epoch, and numbers batches anew, for a reason.
 
 A producer without a transactional.id raises its epoch by itself when a partition has a gap that no
-retry can close, and numbers what is in flight there from 0 (KIP-360). Each raise costs a refused
+retry can close, and numbers its in-flight batches from 0 (KIP-360). Each raise costs a refused
 request at least, and an id has 32767 epochs. A partition asks for it in four cases, and no others
 (TransactionManager of 2.8.0, 3.9.1 and 4.1.0):
 

@@ -159,11 +159,11 @@ class StaleService:
         leader = self._leaders.get((key, fact.leader_epoch))
         newest = self._state.get(key)
         if fact.leading and newest is not None and fact.leader_epoch < newest.leader_epoch:
-            why = f"as leader of epoch {fact.leader_epoch}, though it has applied its loss"
+            why = f"as leader of epoch {fact.leader_epoch}, though it has applied a later epoch"
         elif known is not None and fact.leader_epoch < known:
             why = f"in leader epoch {fact.leader_epoch}, though it knows of epoch {known}"
         elif (key, node) in self._removed:
-            why = "though it knows that it is no replica any more"
+            why = "though it knows that it is no longer a replica"
         elif fact.only_leader and leader is not None and broker_of(node) not in (-1, leader):
             why = f"that only the leader of epoch {fact.leader_epoch} may answer"
         else:

@@ -81,7 +81,7 @@ class Horizons:
                 self._cluster.violated(
                     "HORIZON", seq, t, state.key,
                     f"the cleaner of {node} kept the deletion at offset {offset}"
-                    f" {fact.began_ms - known_ms} ms behind its delete horizon",
+                    f" {fact.began_ms - known_ms} ms after its delete horizon",
                     offset=offset,
                 )  # fmt: skip
 

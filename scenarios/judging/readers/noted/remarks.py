@@ -85,7 +85,8 @@ class Remarks:
         if missing and self._returned:
             found.append(
                 f"the application of {_and(list(self._returned))} has returned, which ends its"
-                " process: it reads no more, and what it has not stopped has left no group"
+                " process: it reads no more, and clients that it did not stop have not left their"
+                " groups"
             )
         return found
 
@@ -117,7 +118,7 @@ class Remarks:
         ids = [key for key, fact in self._progress.topics.items() if fact.topic == topic]
         if topic in self._created:
             return ""
-        begin = f"group {group} subscribes to topic {topic}, which the scenario has not"
+        begin = f"group {group} subscribes to topic {topic}, which is not in the scenario"
         if not ids:
             return f"{begin}: it does not exist"
         if any(self._progress.exposed_of(ids).values()):
@@ -130,7 +131,7 @@ class Remarks:
             if fact.topic not in self._topics and not fact.topic.startswith("__"):
                 ids.setdefault(fact.topic, []).append(topic_id)
         return [
-            f"an application writes to topic {name}, which the scenario has not:"
+            f"an application writes to topic {name}, which is not in the scenario:"
             " auto.create.topics.enable has created it"
             for name, keys in ids.items()
             if name not in self._created and any(self._progress.exposed_of(keys).values())
