@@ -1,1 +1,1 @@
-"""The simulated world: time, hosts, network, disks, faults, applications and the trace."""
+"""The simulator: time, hosts, network, disks, faults, applications and the trace."""

@@ -2,7 +2,7 @@
 
 Run ``python -m kafkasim.sim.bench_core [seconds of simulated time] [--profile]``. Every client
 keeps one request in flight; the server answers at the end of its service time. There are no
-applications, no storage and no facts: what is measured is the kernel, the hosts and the network.
+applications, no storage and no facts, so this measures the kernel, the hosts and the network.
 """
 
 from __future__ import annotations

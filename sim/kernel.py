@@ -1,9 +1,9 @@
-"""The event loop: simpy's environment with a tighter loop for light events.
+"""The event loop: simpy's environment with a faster loop for light events.
 
 simpy schedules any object that has ``callbacks`` and ``_ok``. Our events are messages, inputs and
-wake-ups, and they are *light*: objects of few slots, one heap entry each, whose ``callbacks`` are a
+wake-ups. They are *light*: objects of few slots, one heap entry each, whose ``callbacks`` are a
 shared tuple of one function. simpy's own events and generators run too, but nothing here needs
-them: what is sequential is an application, on an event loop of its own
+them: applications are the only sequential code, and have an event loop of their own
 (:mod:`kafkasim.sim.apps.loop`).
 
 ``run_until`` does what simpy's ``run`` does (events at ``until`` are not run), without a method

@@ -1,9 +1,9 @@
 """Named random streams: every draw of a run comes from one of them.
 
 A stream is named by the run's seed and a path such as node / incarnation / purpose, or the two ends
-of a link. The name alone decides its numbers: a new stream, or one more draw in a stream, changes
-no draw of another. The name goes through sha256, so that neither ``hash`` nor the order in which
-streams are made counts.
+of a link. Its numbers depend on the name only: a new stream, or one more draw from a stream,
+changes no other stream. The name is hashed with sha256, so neither ``hash`` nor the order in which
+streams are made matters.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A world: one kernel, one network, the hosts on it, the random streams of one seed, one trace.
 
 The wall clocks of all hosts show ``epoch_us`` when simulated time is 0. Each monotonic clock has an
-offset of its own, so that a model which compares the monotonic clocks of two hosts is found out.
+offset of its own, so that a run goes wrong if the model compares the clocks of two hosts.
 """
 
 from __future__ import annotations

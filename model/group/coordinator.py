@@ -2,14 +2,12 @@
 
 A broker becomes the coordinator of a group when it is elected leader of the group's partition of
 ``__consumer_offsets``. It replays that partition's log and answers COORDINATOR_LOAD_IN_PROGRESS
-until it is done. When it resigns, it answers every parked request with NOT_COORDINATOR. What
-concerns a partition is served in its order, and group.coordinator.threads serve as many partitions
-at once (MultiThreadedEventProcessor).
+until it is done. When it resigns, it answers every parked request with NOT_COORDINATOR. The events
+of one partition are served in order; group.coordinator.threads serve as many partitions at once
+(MultiThreadedEventProcessor).
 
-Groups have one of two protocols. Those of the classic one are in ``classic/``, consumer groups
-(KIP-848) in ``modern/``.
-
-Not modelled: share groups.
+Groups of the classic protocol are in ``classic/``, consumer groups (KIP-848) in ``modern/``, share
+groups (KIP-932) in ``share/``.
 """
 
 from __future__ import annotations

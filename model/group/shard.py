@@ -1,9 +1,9 @@
 """The groups and committed offsets of one partition of ``__consumer_offsets``, and their replay.
 
 Kafka: GroupCoordinatorShard with its snapshot registry. An offset keeps its uncommitted versions
-beside the committed one, so that a read can ask for what lies below the high watermark or for what
-was appended last. Groups have no versions. Of a classic group only its record is durable, and the
-record is written at the end of a rebalance; a consumer group is what its records say.
+beside the committed one, so that a read can ask for the committed or for the last one. Groups have
+no versions. A classic group writes one record, at the end of a rebalance. The state of a consumer
+group follows from its records alone.
 """
 
 from __future__ import annotations

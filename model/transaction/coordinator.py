@@ -1,10 +1,10 @@
 """The transaction coordinator of a broker (TransactionCoordinator).
 
 A broker is the coordinator of every transactional id whose partition of ``__transaction_state`` it
-leads. Its requests run on the request handlers' threads, as in Kafka, which locks each id while it
-looks at it; here a handler runs to completion. What a commit completes runs on the thread that has
-raised the high watermark. Loading, timeouts and expiry run on lane ``transaction`` (the
-coordinator's scheduler), markers on lane ``txn-marker-sender``.
+leads. Its requests run on the request handlers' threads, as in Kafka. Kafka locks each id
+meanwhile; here a handler runs to completion, so it needs no lock. The thread that raises the high
+watermark completes the operations that waited for it. Loading, timeouts and expiry run on lane
+``transaction`` (the coordinator's scheduler), markers on lane ``txn-marker-sender``.
 
 Left out: two-phase commit (KIP-939), metrics, and the check that the number of partitions of
 ``__transaction_state`` is stable.

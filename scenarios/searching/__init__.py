@@ -1,1 +1,1 @@
-"""Swarm search: scenarios drawn from seeds, and runs of them until one fails."""
+"""Swarm search: draws a scenario from each seed and runs it, until a seed fails."""

@@ -1,38 +1,43 @@
 """Draw a whole scenario from a seed, so that no two runs test the same cluster.
 
 A seed becomes a scenario in this order: a cluster and its topic (draw_cluster.py), workloads
-(draw_workload.py), faults (draw_faults.py) and operations (draw_operations.py). Most seeds play
-something else instead: a *chain* of events, one shortly after the other (chains/chain.py), or a
-*shape*, a few small faults that meet around one place and time (draw_shape.py, shapes/). At last
-some of the others get a second log directory that fails, a topic that grows, or records that are
-deleted. In some of those on KRaft, groups use the consumer protocol (KIP-848). Producers of some
-use transactions (draw_transactions.py), and of those some producers, requests or answers come late.
-Some replies that are late are lost with their connection. In ZooKeeper mode some groups are of old
-consumers. Some groups subscribe by patterns, or change their protocol while they run. Some
-timers and buffers are lowered until a run gets beyond them (clients/limits.py). In half of the
-seeds something happens to clients and coordinators as well (clients/meeting.py), and in some a
-producer waits longer than it is willing to (clients/patience.py). A few seeds are quiet for a
-minute, and then a group rebalances. Last come choices among the values of an enumeration: how
-groups commit, and how producers compress and partition (choices/clients.py), with assignors and
-partitioners of users among them (choices/custom.py); and in some seeds an operator resets or
-deletes what a group has committed (choices/offsets.py). Some scenarios are then put into another
-world (worlds/): the voters of the quorum change, brokers leave for good, lag and session times are
-up to ten times Kafka's, the topic's settings change, the release is the newest, transactional ids
-have few epochs left, a segment holds a batch or a few, a broker loses ZooKeeper while leaders move.
-At last an operator does in some seeds what is seldom done to a cluster: sets quotas, upgrades it,
-unregisters a broker (choices/operators.py). Some clusters of 4.1 have a share group, too
-(choices/share_groups.py), and most of these groups meet trouble of their own (choices/sharing.py).
-In some seeds the log start passes the log end of a follower that is away (chains/overtaken.py), or
-the voters change while an election runs (worlds/voters.py). Some faults begin and end at triggers
-of all kinds (choices/triggers.py). A few seeds get what the others meet hardly ever (seldom/): a
-client is struck at a step of its protocol, one of two topics is recreated, transactional ids
-expire, clocks of coordinators jump, internal topics are moved, a read replica outlives its use. At
-last, what could do nothing is replaced or left out (choices/effects.py).
+(draw_workload.py), faults (draw_faults.py) and operations (draw_operations.py). In most seeds a
+*chain* of events, one shortly after the other (chains/chain.py), or a *shape*, a few small faults
+close together in place and time (draw_shape.py, shapes/), then replaces the faults and operations.
 
-Timeouts are lowered to seconds, so that a run of a few seconds under faults sees sessions end,
-replicas fall behind and leaders move. Each seed leaves out most kinds of faults, so that the
-others meet more often (Groce et al., Swarm Testing, 2012). What a drawn scenario permits follows
-from its configuration alone. :mod:`kafkasim.scenarios.searching.search` runs the scenarios.
+The following steps change some of the scenarios, in this order:
+
+- A second log directory fails, a topic grows, or records are deleted.
+- On KRaft, groups use the consumer protocol (KIP-848). Producers use transactions
+  (draw_transactions.py), and some of their requests or responses are late. Late responses are lost
+  with their connection. In ZooKeeper mode, groups are of old consumers. Groups subscribe by
+  patterns, or change their protocol during the run.
+- Timers and buffers are lowered until a run exceeds them (clients/limits.py). In half of the seeds
+  faults hit clients and coordinators, too (clients/meeting.py). A message of a producer is delayed
+  until it may give up (clients/patience.py). A few seeds are quiet for a minute, and then a group
+  rebalances.
+- How groups commit, and how producers compress and partition, is chosen (choices/clients.py), with
+  users' assignors and partitioners (choices/custom.py). An operator resets or deletes the offsets
+  of a group (choices/offsets.py).
+- Worlds (worlds/): the voters of the quorum change, brokers leave for good, lag and session times
+  are up to ten times Kafka's, the topic's settings change, the release is the newest, transactional
+  ids have few epochs left, a segment holds a few batches, a broker loses ZooKeeper while leaders
+  move.
+- An operator sets quotas, upgrades the cluster, unregisters a broker (choices/operators.py).
+- Clusters of 4.1 have a share group (choices/share_groups.py), and most of these groups get faults
+  of their own (choices/sharing.py).
+- The log start passes the log end of a follower that is away (chains/overtaken.py), or the voters
+  change during an election (worlds/voters.py). Faults begin and end at triggers
+  (choices/triggers.py).
+- Rare cases (seldom/): a client is struck at a step of its protocol, one of two topics is
+  recreated, transactional ids expire, clocks of coordinators jump, internal topics are moved,
+  consumers keep an outdated read replica.
+- Everything that could have no effect is replaced or removed (choices/effects.py).
+
+Timeouts are lowered to seconds, so that sessions end, replicas fall behind and leaders move within
+a run of a few seconds. Each seed leaves out most kinds of faults, so that the others coincide more
+often (Groce et al., Swarm Testing, 2012). What a drawn scenario permits depends on its
+configuration only. :mod:`kafkasim.scenarios.searching.search` runs the scenarios.
 """
 
 from __future__ import annotations

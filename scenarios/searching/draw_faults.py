@@ -1,8 +1,9 @@
 """The faults of a drawn scenario.
 
-Some are a nemesis, which stays within the no-loss budget. The others are targeted: the replies of
-one API come late, a broker's metadata stalls and then skips epochs, a node pauses or crashes at a
-named fact, connections of one purpose are cut, a link flaps, a log directory fails.
+Some are a nemesis, which stays within the no-loss budget. The others have a target: the responses
+of one API are late, a broker's metadata stalls and then skips epochs, a node pauses or crashes at a
+named fact, connections of one purpose are cut, a link is cut again and again, a log directory
+fails.
 """
 
 from __future__ import annotations

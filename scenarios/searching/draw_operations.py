@@ -1,4 +1,4 @@
-"""The operations of a drawn scenario: what an operator does while faults strike."""
+"""The operations of a drawn scenario: what an operator does during the faults."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Shapes of trouble: a few small faults that meet around one place and time.
+"""Shapes: a few small faults close together in place and time.
 
-A race needs its parts together: a leadership that moves while one link is late and one broker gets
-no metadata. Drawn independently they hardly ever meet, so some seeds play one of these shapes
-instead of the faults and operations that were drawn for them.
+A race needs several conditions at once: a leadership moves while one link is slow and one broker
+gets no metadata. Independent draws hardly ever coincide like that. So in some seeds one of these
+shapes replaces the faults and operations that were drawn before.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Transactions in a drawn scenario: producers that commit now and then, and a processor.
 
-They need a topic without unclean elections: what such an election costs tears transactions, and no
-configuration of theirs rules that out.
+They need a topic without unclean elections. Such an election may lose a part of a transaction, and
+no setting of the clients prevents that.
 """
 
 from __future__ import annotations

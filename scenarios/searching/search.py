@@ -1,9 +1,9 @@
-"""Run one scenario a seed, on the unmodified model or with variants in force.
+"""Run one scenario for each seed, on the unmodified model or with variants.
 
-The scenarios are drawn whole (:class:`Swarm`), or a user's with drawn faults (:class:`Given`). A
-failure of a drawn one without variants is a bug of ours: in the model, the simulator or a judge. A
-failure of a user's is what they ask for. With variants a failure is what the search looks for, but
-only if the same seed passes without them, so that the variants are what it found.
+The whole scenario is drawn (:class:`Swarm`), or faults are drawn for a user's scenario
+(:class:`Given`). A failure of a drawn scenario without variants is a bug of kafkasim: in the model,
+the simulator or a judge. A failure of a user's scenario is the result that the user looks for. With
+variants, a failure counts as found only if the same seed passes without them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Compose variants into the rules of a run.
 
-Nothing is patched: a part's rules become an instance of a new class whose bases are the variants'
-subclasses. So several variants compose as long as no two override one method, and only their ids
-travel to worker processes.
+The rules of a part become an instance of a new class whose bases are the variants' subclasses. So
+several variants can be composed, unless two override the same method. Worker processes get only
+their ids.
 """
 
 from __future__ import annotations

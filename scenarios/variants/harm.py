@@ -1,4 +1,4 @@
-"""Mutations that cost availability without a reason, or let a wait go on: no data is harmed."""
+"""Mutations that reduce availability without a reason, or make a wait too long; no data is lost."""
 
 from __future__ import annotations
 

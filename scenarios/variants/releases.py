@@ -1,9 +1,10 @@
 """What a ``kafka-version`` selects: defaults and rules of releases other than 4.0.
 
-The model's own defaults and rules are those of 4.0 with later fixes (KAFKA.md, 0.1). A table names
-only what a release has instead. 4.0 has all of those fixes, also KAFKA-18991, which 4.0.0 lacks:
-no judge knows yet what a follower does with the answer of an older leader epoch, for one a gap in
-its epoch cache, and each such run would fail. Rules of a release are subclasses, as variants are; a
+The model's own defaults and rules are those of 4.0 with later fixes (KAFKA.md, 0.1). The tables
+list only the differences of each release. ``4.0`` includes all of those fixes, also KAFKA-18991,
+which Kafka 4.0.0 lacks. Without it a follower uses responses of an older leader epoch; the judges
+do not know the consequences yet (for example a gap in its epoch cache), and each such run would
+fail. Rules of a release are subclasses, as variants are; a
 variant of the same rule takes precedence over the release.
 """
 

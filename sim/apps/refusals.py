@@ -1,4 +1,4 @@
-"""What leaves the simulation, and the audit hook that refuses it to applications.
+"""The audit hook that refuses applications every call that would leave the simulation.
 
 Python audits sockets, subprocesses and files; threads since 3.12, and ``time.sleep`` since 3.13.
 """

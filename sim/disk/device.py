@@ -9,9 +9,10 @@ operations, drawn from the disk's random stream; the last surviving item may be 
 
 An fsync takes a lognormal time around 2 ms. A read that misses the page cache takes 100 µs and
 2 µs/KiB (:meth:`Disk.load`). The device does one of them at a time. A write into the page cache
-takes 2 µs/KiB, a read of it no time. ``slow`` multiplies all, a stalled disk finishes none. What
-the device has begun while it was slow takes its time to the end; what waits behind it then is done
-at the speed that the device has by then.
+takes 2 µs/KiB, a read of it no time. ``slow`` multiplies all these times; a stalled disk finishes
+no operation. An operation keeps the speed with which it began. Later ones get the speed that the
+device then has.
+
 Not modelled: which data the page cache holds (the caller knows), and write-back of appended data
 (which may survive by the drawn prefix).
 """

@@ -2,8 +2,8 @@
 
 Create, rename and delete are operations of one journal, in which they become durable in order. The
 journal commits by itself after 5 s, as ext4's does, and earlier when a file is flushed: up to the
-last operation that names the file. Two tables keep each question as cheap as its answer: the
-entries of every directory, and the last pending operation of every path.
+last operation that names the file. Two tables make look-ups cheap: the entries of every directory,
+and the last pending operation of every path.
 """
 
 from __future__ import annotations

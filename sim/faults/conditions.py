@@ -1,4 +1,4 @@
-"""Conditions: what waits for the n-th fact or message of a kind with given fields."""
+"""Conditions: they are met by the n-th fact or message of a kind with given fields."""
 
 from __future__ import annotations
 

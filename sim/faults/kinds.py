@@ -1,6 +1,6 @@
-"""Faults as data: what breaks, when and for how long; and the checks of what a user wrote.
+"""Faults as data: what breaks, when and for how long; and checks of a user's faults.
 
-A :class:`Fault` is frozen. How it is done is in :mod:`kafkasim.sim.faults.injector`. It starts at a
+A :class:`Fault` is frozen. :mod:`kafkasim.sim.faults.injector` performs it. It starts at a
 time, or after a condition is met (a :class:`When`: the n-th fact of a kind, or the n-th message of
 an API, with given fields).
 Times count from the moment at which the cluster is ready.

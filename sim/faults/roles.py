@@ -1,4 +1,4 @@
-"""Who has which role now, as the trace tells: leaders, followers, the active controller."""
+"""The hosts that have a role now, by the facts of the trace: leaders, followers, the controller."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What falls due while a process is paused, in the order in which it is handled afterwards."""
+"""Inputs that become due while a process is paused, in the order in which they run later."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The effect runner: performs the effects of a process in their order, and owns those held back.
+"""The effect runner: performs the effects of a process in order, and keeps those that are delayed.
 
-A Barrier keeps its thread, and holds the rest of the outbox, until its files are durable. So do
-page-cache writes that take 1 ms and more; cheaper writes only postpone what departs and the lane's
-next item. Facts are never held: they tell what the memory of the process says, and other lanes can
+A Barrier holds its thread and the rest of the outbox until its files are durable. So do page-cache
+writes that take 1 ms or more. Shorter writes only delay the messages of the handler and the lane's
+next item. Facts are never delayed: they tell the state of the process's memory, and other lanes can
 see that already.
 """
 

@@ -1,4 +1,4 @@
-"""What of a host outlives its processes: clock, disk, network card, and how fast it serves."""
+"""The parts of a host that outlive its processes: clock, disk, network card, service times."""
 
 from __future__ import annotations
 

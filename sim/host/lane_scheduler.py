@@ -1,15 +1,15 @@
-"""The lane scheduler: gives a process its inputs, each on its lane, and lets it wake up.
+"""The lane scheduler: gives a process its inputs, each on its lane, and fires its timers.
 
-There is one for each incarnation of a process; it dies with it. What is on its way to it then (a
-post, a flush answer, the end of a service time) is dropped on arrival.
+There is one for each incarnation of a process; it dies with it. Events for a dead incarnation (a
+post, the end of a flush or of a service time) are dropped on arrival.
 
 A request is read when its connection is not muted and the queue of its lane has room. It takes a
 thread for its service time, and its handler runs at the end. All other inputs run at once while
 their lane has a free thread. After every input the effects of the process are performed.
 
-In a GC pause nothing runs: the kernel goes on receiving into bounded socket buffers, and what falls
-due is put aside. On resume that is merged with the due timers by due time, and handled at the late
-``now``. A pause stretches the service times that it falls into.
+In a GC pause nothing runs. The kernel receives into bounded socket buffers, and due inputs are put
+aside. After the pause they run with the due timers, in the order of their due times; ``now`` is the
+end of the pause. A pause extends the service times during which it happens.
 """
 
 from __future__ import annotations

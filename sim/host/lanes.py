@@ -1,11 +1,11 @@
 """A lane: the threads of a process that do one kind of work, as the host sees them.
 
-A lane has a number of threads and a queue of what waits for one. An input that takes no time runs
-at once while a thread is free; a request takes a thread for its service time; a barrier or a slow
-disk keeps the thread that waits. While a thread is free the queue is empty.
+A lane has a number of threads and a queue of inputs that wait for a thread. An input that takes no
+time runs at once while a thread is free. A request takes a thread for its service time. A barrier
+or a slow disk holds its thread. While a thread is free the queue is empty.
 
-Page-cache writes that are too cheap for an event of their own are a debt. The next item pays it if
-it comes before ``busy_until_us`` and finds no other thread.
+Page-cache writes that are too short for an event of their own are a debt. The next item is delayed
+by it, if it comes before ``busy_until_us`` and no other thread is free.
 
 The lanes of a pool, such as ``group/0`` and ``group/1``, share its threads. Each is served by one
 thread at a time. A thread that is done takes the first item of a lane that is drawn from those that

@@ -1,10 +1,10 @@
 """A host: the machine that a process runs on, its life and its faults.
 
 A process dies and is started again as a new incarnation, with a random stream of its own; the host
-with its hardware survives. How a process is run is in :mod:`kafkasim.sim.host.lane_scheduler`.
+with its hardware survives. :mod:`kafkasim.sim.host.lane_scheduler` runs a process.
 
-A GC pause lets nothing run. A crash resets the peers at once and keeps the page cache; a power loss
-is silent, and a peer hears a reset only for what it sends after the boot.
+In a GC pause nothing runs. A crash resets the peers' connections at once and keeps the page cache.
+A power loss resets nothing; a peer gets a reset only when it sends something after the boot.
 """
 
 from __future__ import annotations

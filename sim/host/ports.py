@@ -1,4 +1,4 @@
-"""What a host asks of others: the trace, and an application's event loop."""
+"""The Protocols that a host uses: the trace, and an application's event loop."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What a process does without being asked: due timers, and the turn of its application.
+"""Wake-ups of a process: its due timers, and the callbacks of its application.
 
-A process has many timers and an application may have some; the kernel's queue holds one event for
-the earliest. When an earlier deadline appears, another event is queued in front; the later ones
-stay and count again once the earlier one has rung.
+A process has many timers, and an application may have some. The kernel's queue holds one event for
+the earliest deadline. When an earlier deadline appears, another event is queued before it. The
+later events stay in the queue, and are used once the earlier one has fired.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """Connection setup: SYN, SYN-ACK, their retransmits, refusal and timeout.
 
-A client's end exists from the Open effect on, the server's from the SYN's arrival; the kernel of a
-paused host accepts too. Silence is retried after 1 s, doubling, and given up after 10 s.
+A client's end exists from the Open effect on, the server's end from the arrival of the SYN. The
+kernel of a paused host accepts connections, too. Without an answer the SYN is sent again after 1 s,
+doubling, and the attempt fails after 10 s.
 
-Not modelled: a client gives its next attempts longer, up to socket.connection.setup.timeout.max.ms,
-and with some jitter (KIP-601).
+Not modelled: a client's later attempts have longer timeouts, up to
+socket.connection.setup.timeout.max.ms, with some jitter (KIP-601).
 """
 
 from __future__ import annotations

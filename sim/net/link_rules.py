@@ -1,4 +1,4 @@
-"""Rules of links: each is a fault, a list of them is asked, and the first verdict wins.
+"""Rules of links: each rule is a fault; the first rule with a verdict on a packet decides.
 
 A rule sees one packet at the moment it would leave: from which host to which, for what purpose the
 connection was opened, the message. Its verdict is ``PASS``, ``DROP`` (lost: TCP retransmits, so the

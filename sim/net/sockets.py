@@ -1,7 +1,7 @@
-"""The two ends of a TCP connection, what travels between them, and where they are plugged in.
+"""The two ends of a TCP connection, the packets between them, and network cards.
 
-What the network asks of a process is in :class:`Receiver` and :class:`Listener`; the network knows
-a host by its :class:`NetworkCard` alone.
+The network calls a process through :class:`Receiver` and :class:`Listener`, and a host through its
+:class:`NetworkCard`.
 """
 
 from __future__ import annotations

@@ -6,10 +6,9 @@
 
 Kafka: GroupMetadataManager.consumerGroupLeave, consumerGroupFenceMember and their timers. A timer
 whose write fails is tried again half a second later (CoordinatorTimer). A write that has only timed
-out is tried again, too: a member that has joined again since is removed twice. The timers of a
-member go before the write that removes it, so a member whose leaving cannot be written stays
-without a session until it heartbeats again, or another coordinator loads the group. So it is in
-Kafka.
+out is tried again, too, so a member that has joined again meanwhile is removed twice. The timers of
+a member are cancelled before the write that removes it. If that write fails, the member has no
+session until it heartbeats again, or another coordinator loads the group. Kafka does the same.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The clock of the purgatory: it expires the operations that wait for too long.
 
-Models DelayedOperationPurgatory and its timer. What completes an operation before its time is kept
-by the partitions (:mod:`kafkasim.model.replication.partitions.delayed_operations`). A deadline
-stands in a FIFO per timeout, since a broker knows few distinct ones, with one timer for the head of
-each; operations that are done fall off the head. Expiry runs on lane ``purgatory``, Kafka's reaper
+Models DelayedOperationPurgatory and its timer. The partitions complete operations before their
+deadline (:mod:`kafkasim.model.replication.partitions.delayed_operations`). A broker has few
+distinct timeouts, so each timeout has a FIFO of deadlines, with one timer for its head. Completed
+operations are removed when they reach the head. Expiry runs on lane ``purgatory``, Kafka's reaper
 thread.
 
 Left out: purge intervals, delayed ElectLeaders.

@@ -1,8 +1,8 @@
 """SharePartitionManager: the share partitions that this broker leads, and their share fetches.
 
 Models kafka.server.share.SharePartitionManager. A share partition exists from the first share fetch
-of its group until this broker leads the partition no more, the group has no session here, or the
-persister fences it; the next leader reads the state that was persisted.
+of its group until this broker no longer leads the partition, the group has no session here, or the
+persister fences it. The next leader reads the persisted state.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The way of transaction markers to the leaders of a transaction's partitions."""
+"""Sending transaction markers to the leaders of a transaction's partitions."""

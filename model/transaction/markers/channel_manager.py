@@ -5,9 +5,9 @@
                                 ▼
     all partitions answered ──▶ Complete* appended ──▶ the id may begin its next transaction
 
-Markers are sent until they are answered: again after a retriable error or a lost connection, to
-whoever leads the partition then. A partition that was deleted needs none. An append of Complete*
-that fails is tried again.
+A marker is sent until it is answered. After a retriable error or a lost connection it is sent
+again, to the leader that the partition then has. A deleted partition needs no marker. A failed
+append of Complete* is tried again.
 """
 
 from __future__ import annotations

@@ -3,9 +3,10 @@
 A client adds partitions before it produces to them; from transaction.version 2 on the partition's
 leader adds them for it. Before that version a leader only verifies that a client has done so.
 
-A change under way is waited for before anything else is looked at: after a transaction that
-exhausted the epochs the client has its next producer id already, which is only pending here.
-(TransactionCoordinator.handleAddPartitionsToTransaction; up to 3.9 the producer came first.)
+The first check is whether a change of the id is pending (CONCURRENT_TRANSACTIONS): after a
+transaction that exhausted the epochs the client already has its next producer id, which is only
+pending here. (TransactionCoordinator.handleAddPartitionsToTransaction; up to 3.9 the producer id
+was checked first.)
 """
 
 from __future__ import annotations

@@ -12,9 +12,9 @@ From transaction.version 2 on a decision raises the producer's epoch and the ans
     Complete*         same direction: NONE,        abort: decided; commit: INVALID_TXN_STATE
                       opposite: INVALID_TXN_STATE
 
-A Prepare* has its completion pending, unless its markers were given up. What is pending comes first
-because a client may have the producer id that is only pending yet: an end that exhausts the epochs
-answers with the next producer id and epoch 0.
+In Prepare* the completion is pending, unless its markers were given up. The pending state is
+checked first, because a client may already have a producer id that is only pending here: an end
+that exhausts the epochs answers with the next producer id and epoch 0.
 
 Before that version, Prepare* gets CONCURRENT_TRANSACTIONS in both directions, because the
 completion is pending; Complete* gets NONE in the same direction, INVALID_TXN_STATE in the opposite

@@ -6,8 +6,8 @@
                               CONCURRENT_TRANSACTIONS lets the client ask again
     Prepare*, or pending      CONCURRENT_TRANSACTIONS
 
-A client that names its producer id and epoch wants its own epoch raised, after an error that it can
-recover from; it is fenced if another producer was initialized meanwhile.
+A client that sends its producer id and epoch asks to raise its own epoch, after an error from which
+it can recover. It is fenced if another producer was initialized meanwhile.
 """
 
 from __future__ import annotations

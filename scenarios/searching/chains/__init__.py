@@ -1,1 +1,1 @@
-"""Chains: events one shortly after the other, each while something else is disturbed."""
+"""Chains: events one shortly after the other, each with a disturbance."""

@@ -1,9 +1,10 @@
-"""Draw a chain: a few events, one shortly after the other, each of them disturbed.
+"""Draw a chain: a few events, one shortly after the other, each with a disturbance.
 
 An event moves a role or a replica: leaderships move, a broker is away, an operator changes a
-setting. A disturbance spoils some messages or some disk around it: one node is deaf, one link slow,
-one API held. Each seed leaves out most kinds of both, so that the others meet more often (Groce et
-al., Swarm Testing, 2012), and most settings are left as they are.
+setting. A disturbance delays or drops some messages, or slows a disk, during the event: one node
+receives nothing, one link is slow, one API is held. Each seed leaves out most kinds of both, so
+that the others coincide more often (Groce et al., Swarm Testing, 2012). Most settings stay as they
+are.
 
 A chain ends soon after its last link: then the faults are healed and the cluster must converge.
 """

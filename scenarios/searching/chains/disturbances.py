@@ -1,4 +1,4 @@
-"""Disturbances of a chain: some messages, one link or one disk go wrong for a while."""
+"""Disturbances of a chain: for a while some messages, one link or one disk is delayed or fails."""
 
 from __future__ import annotations
 

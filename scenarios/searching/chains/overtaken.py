@@ -1,10 +1,10 @@
 """A chain in which the log start of a partition passes the log end of a follower that is away.
 
-DeleteRecords and retention delete what is below the high watermark, and the high watermark waits
-for the ISR alone. So a follower that was away long enough finds none of the offsets that it asks
-for: its fetch is answered by OFFSET_OUT_OF_RANGE, and it begins its log anew at the leader's log
-start (ReplicaFetcherThread, AbstractFetcherThread.fetchOffsetAndTruncate). Independent faults and
-operations hardly ever meet in this order:
+DeleteRecords and retention delete records below the high watermark, and the high watermark waits
+only for the ISR. So the leader may have deleted the offsets that a follower needs when it returns.
+Its fetch gets OFFSET_OUT_OF_RANGE, and it restarts its log at the leader's log start
+(ReplicaFetcherThread, AbstractFetcherThread.fetchOffsetAndTruncate). Independent faults and
+operations hardly ever happen in this order:
 
     chain = away, the high watermark moves on, the log start moves, [disturbance,] back, event
 

@@ -1,8 +1,8 @@
 """How far apart the links of a chain are: near one of the cluster's own timeouts.
 
-Whether two events meet in Kafka depends on its timers: a fetch waits, a replica lags, a session
-ends. So a gap is drawn as a part, or a small multiple, of one of them. A gap longer than two of the
-longest would be a quiet stretch, in which the cluster only recovers.
+Whether one event affects another depends on Kafka's timers: a fetch waits, a replica lags, a
+session ends. So a gap is a part, or a small multiple, of one timer. In a gap longer than twice the
+longest timer the cluster would only recover.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Phases of servers that are stretched: the one message is held that would end them.
+"""Stretch phases of servers: hold the one message that would end the phase.
 
-A leader waits for the answer to AlterPartition, a reassignment for the fetches of a new replica, a
-new controller for its first requests to arrive. Such a phase lasts milliseconds, so that hardly any
-event meets it. A chain that stretches one begins with what brings the phase about; then the message
-is held for a while, and most of the next links fall into that time.
+A leader waits for the response to AlterPartition, a reassignment for the fetches of a new replica,
+a new controller for its first requests to arrive. Such a phase lasts milliseconds, so hardly any
+event happens within it. A chain that stretches a phase begins with the cause of the phase. Then the
+message is held for a while, and most of the next links begin in that time.
 """
 
 from __future__ import annotations

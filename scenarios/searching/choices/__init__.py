@@ -1,1 +1,1 @@
-"""Choices among the values of an enumeration: each value gets a fair share of the seeds."""
+"""Choices between the values of an enumeration: each value gets a fair share of the seeds."""

@@ -1,7 +1,7 @@
 """How applications commit, and how producers compress and partition.
 
-All values are drawn equally often: which of them a bug needs is not known before. What a way of
-committing permits follows from what it means (:func:`permit_by_commits`).
+All values are drawn equally often, because nobody knows before which one a bug needs.
+:func:`permit_by_commits` permits the anomalies that a way of committing allows.
 """
 
 from __future__ import annotations

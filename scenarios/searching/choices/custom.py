@@ -1,8 +1,8 @@
-"""Assignors and partitioners that are no part of Kafka, as users write them, and their draw.
+"""Assignors and partitioners as users write them, and their draw.
 
-They keep the contract of ConsumerPartitionAssignor and Partitioner, and differ from Kafka's own in
-what they may do: one member gets everything, a member that is there keeps what it has, all records
-of a topic go to one partition, or to one that has no leader.
+They keep the contract of ConsumerPartitionAssignor and Partitioner, but do what Kafka's own never
+do: one member gets all partitions, a member keeps its partitions as long as it lives, all records
+of a topic go to one partition, or to a partition without a leader.
 """
 
 from __future__ import annotations

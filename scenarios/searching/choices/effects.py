@@ -1,18 +1,17 @@
-"""What a scenario has drawn, and could never do anything in it, is put right or left out.
+"""Replace or remove drawn faults and settings that could have no effect in their scenario.
 
-Draws of many streams meet in a scenario, and none knows all the others: a fault waits for a state
-that only groups of the consumer protocol have, where all groups are classic; it holds an API that
-no server of its mode sends; a property belongs to the other mode. Such a fault never begins or hits
-nothing, and a seed is spent on less than it seems.
+The parts of a scenario are drawn independently. So a fault may wait for a state that only groups of
+the consumer protocol have, although all groups are classic. It may hold an API that no server of
+its mode sends, and a property may belong to the other mode. Such a draw has no effect.
 
-- A trigger that no host ever records gives way to one of the same kind of host.
-- A held or cut API that nobody sends gives way to the one that has its task, and a nemesis cuts
+- A trigger that no host ever records is replaced by one of the same kind of host.
+- A held or cut API that nobody sends is replaced by the API with the same task, and a nemesis cuts
   connections of its own mode.
-- Where records expire, retention begins soon after a server's start, and not after 30 s, which most
-  runs do not last. 2.8 cannot be told so.
-- A property that the servers of its mode do not read is left out. inter.broker.protocol.version is
+- If records expire, retention begins soon after a server's start, and not after 30 s, which is
+  longer than most runs. 2.8 has no setting for that.
+- A property that the servers of its mode do not read is removed. inter.broker.protocol.version is
   one with KRaft: 3.9 refuses a value below 3.0 at its start (KafkaConfig, "non-KRaft version"), 4.0
-  does not have it. There an old metadata.version takes its place.
+  does not have it. There an old metadata.version replaces it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What an operator does to the committed offsets of a group: reset, delete, delete the group.
 
-The coordinator refuses that while the group has members (a deletion of offsets: members that read
-the topic), so in most seeds the members are stopped meanwhile, and started again. Offsets are only
-reset to the earliest: a reset beyond what the group has read skips records by itself.
+The coordinator refuses that while the group has members (for a deletion of offsets: while members
+read the topic). So in most seeds the members are stopped before and started again afterwards.
+Offsets are reset to the earliest only, because a reset to a later offset skips records by itself.
 """
 
 from __future__ import annotations

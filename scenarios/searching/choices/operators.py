@@ -1,9 +1,9 @@
-"""What an operator does to a cluster now and then, each in a small share of the seeds.
+"""Operations that are rare in a cluster, each in a small share of the seeds.
 
-Quotas of clients, a broker that is unregistered, an upgrade, a look at the quorum, a search for
-hanging transactions, and a second process of a broker. Where the order matters (a broker may be
-started again once it was unregistered), an operation waits for the fact, as an operator waits for
-the answer of a command.
+Client quotas, the unregistration of a broker, an upgrade, DescribeQuorum, a search for hanging
+transactions, and a second process of a broker. If the order matters (a broker may be started again
+after it was unregistered), an operation waits for the fact, as an operator waits for the result of
+a command.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Share groups (KIP-932) beside the other workloads of a drawn scenario.
 
-Kafka's shortest lock is 15 seconds and its shortest session 45, so the brokers' minima are lowered
-until locks expire and sessions end within a run. A share group shares nothing with other groups but
-the topic and the brokers, so what was drawn before stays as it is.
+Kafka's shortest lock is 15 seconds and its shortest session 45. So the brokers' minima are lowered
+until locks expire and sessions end within a run. A share group has only the topic and the brokers
+in common with other groups, so everything that was drawn before stays as it is.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
-"""Let share groups (KIP-932) meet trouble while records are out.
+"""Faults for share groups (KIP-932) while members hold acquired records.
 
-A share group is a queue: what is at stake are records that a member holds, acknowledgements whose
-state is being written, and what the next leader or the next share coordinator reads of that state.
-If members are done with a record in milliseconds, there is hardly ever any such record, and a new
-leader reads a start offset and nothing else. So the members of most groups are as busy as workers
-of a queue are. Strikes aim at who has a role for the group (a member, the leader of a partition,
-the share coordinator) at facts of share groups. They last about as long as locks and sessions, and
-most are followed by a second or third one.
+Bugs of a share group concern records that a member holds, acknowledgements whose state is being
+written, and the state that the next leader or share coordinator reads. If members process a record
+in milliseconds, there are hardly ever such records, and a new leader reads only a start offset. So
+the members of most groups take as long for a record as workers of a queue do. A strike begins at a
+fact of a share group, and hits a member, the leader of a partition or the share coordinator. It
+lasts about as long as a lock or a session. Most strikes are followed by a second or third one.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Choices among the kinds of triggers: what a fault waits for to begin, and to end.
+"""Choices between the kinds of triggers: the facts at which a fault begins or ends.
 
 A trigger is a fact alone, a fact with fields, a fact of a host with a role, a fact with a bound (of
-a number, or of a list by its length), or the n-th fact of a kind. Each of them is drawn as often as
-the others (:data:`KINDS`), for ends as for beginnings. Three things are done with them:
+a number, or of a list by its length), or the n-th fact of a kind. Each kind is drawn equally often
+(:data:`KINDS`), for ends as for beginnings:
 
-- Some faults end at a trigger, if it comes before their time is over. They get some seconds.
+- Some faults end at a trigger, if it comes before their time is over. They last some seconds.
 - Some seeds get one more fault, which begins at a trigger, and may end at another.
-- An end that hardly ever comes in time gives way to another, or it would be drawn for nothing.
+- An end that hardly ever comes in time is replaced by another.
 """
 
 from __future__ import annotations

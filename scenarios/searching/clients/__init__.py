@@ -1,1 +1,1 @@
-"""What happens to groups, to transactions and to their coordinators, beside all other faults."""
+"""Faults that hit groups, transactions and their coordinators, besides all other faults."""

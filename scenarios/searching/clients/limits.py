@@ -1,9 +1,9 @@
 """Timers, buffers and thresholds that no run of a few seconds reaches with Kafka's defaults.
 
 Kafka forgets offsets after a week and a producer after a day, a coordinator reads five megabytes at
-once, a producer tries for two minutes. What happens beyond such a limit never happens in a short
-run, so some seeds lower one or two of them until a run gets there. A limit is not drawn where Kafka
-needs it to keep its promises: an idempotent producer's state must outlive its retries.
+once, a producer retries for two minutes. A short run never reaches such a limit, so some seeds
+lower one or two of them. A limit is not lowered below what Kafka needs to keep its guarantees: an
+idempotent producer's state must outlive its retries.
 """
 
 from __future__ import annotations

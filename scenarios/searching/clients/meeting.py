@@ -1,10 +1,9 @@
-"""Let clients and their coordinators meet trouble, besides the faults that a seed has already.
+"""Strikes: faults of clients and their coordinators, besides the faults that a seed has already.
 
-Brokers that lead and follow have many faults of their own; each of them hits somebody's coordinator
-only by chance, and hardly ever while that somebody is in the middle of something. So here faults
-aim at who holds a role (the coordinator of a group or a transactional id) and at who has just done
-something (the host of a fact), they begin at facts of transactions and groups, last about as long
-as the timers of those whom they hit, and most are followed by a second or third one.
+Faults of leaders and followers hit a coordinator only by chance, and hardly ever during a rebalance
+or a transaction. So a strike begins at a fact of a transaction or a group. It hits the coordinator
+of a group or a transactional id, or the host of the fact. It lasts about as long as the timers of
+the clients concerned. Most strikes are followed by a second or third one.
 """
 
 from __future__ import annotations

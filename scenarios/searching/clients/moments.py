@@ -1,4 +1,4 @@
-"""When something happens to clients: mostly at a fact of a transaction, of a group, of a send."""
+"""When a strike begins: mostly at a fact of a transaction, of a group, of a send."""
 
 from __future__ import annotations
 

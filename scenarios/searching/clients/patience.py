@@ -1,13 +1,14 @@
-"""A producer's patience ends: one hop of what it waits for is late for about as long as it waits.
+"""Delays that are about as long as a producer waits, so that it may give up a batch.
 
-A record goes over several hops: the request, the question to the transaction's coordinator, the
-replication, the answer; for a transaction the markers follow. What is late there mostly comes
-before anybody gives up. Here it is late for a part or a small multiple of delivery.timeout.ms, or
-of the time after which a coordinator is replaced. So what a sender has given up arrives later, or
-never, and what it decides meanwhile (to raise its epoch, to abort, to send the next batch) meets
-requests of its that are still under way. A second hop is late, too: at about that time, or from the
-moment on at which it gives up, so that it decides without the answers of the other brokers. Often
-that is at its beginning, when no broker knows it.
+A record needs several messages: the request, the request to the transaction's coordinator, the
+replication, the response; a transaction also needs its markers. Other faults mostly end before the
+producer gives up. Here one of these messages is delayed by a part or a small multiple of
+delivery.timeout.ms, or of the time after which a coordinator is replaced. So a batch that the
+producer has given up arrives later, or never. Meanwhile the producer raises its epoch, aborts, or
+sends the next batch, and older requests of its are still on their way. A second message is delayed,
+too: at about that time, or from the moment at which the producer gives up, so that it decides
+without the responses of the other brokers. Often the delay is at the producer's start, when no
+broker knows it.
 """
 
 from __future__ import annotations

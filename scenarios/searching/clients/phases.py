@@ -1,11 +1,10 @@
-"""Phases that are stretched: the one message is held that would end them, and then something else
-happens.
+"""Stretch phases of clients: hold the one message that would end the phase, and strike meanwhile.
 
-Much of what clients and coordinators do is a state that waits for one message: a rebalance for a
-JoinGroup, a decision for the answers of its markers, a batch for its verification. Such a state
-lasts milliseconds, so that hardly any fault meets it. Here it lasts for a part, or a small
-multiple, of the timers of those who wait, and one or two strikes fall into it. Often the message is
-lost in the end: its connection breaks.
+Many states of clients and coordinators wait for one message: a rebalance for a JoinGroup, a decided
+transaction for the responses to its markers, a batch for its verification. Such a state lasts
+milliseconds, so hardly any fault happens within it. Here it lasts for a part, or a small multiple,
+of the timers of the hosts that wait, and one or two strikes begin in that time. Often the message
+is lost in the end, because its connection breaks.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What strikes: somebody is away, or what somebody waits for is late or lost."""
+"""The strikes: a host is away, or a message that a host waits for is late or lost."""
 
 from __future__ import annotations
 

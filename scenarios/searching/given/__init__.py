@@ -1,1 +1,1 @@
-"""Faults for a scenario that a user gives: the cluster, the clients and the claim are theirs."""
+"""Faults for a user's scenario: cluster, clients and claim are the user's."""

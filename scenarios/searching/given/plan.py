@@ -1,16 +1,17 @@
-"""Draw faults for a scenario that a user gives, from the same events as for drawn clusters.
+"""Draw faults for a user's scenario, from the same events as for drawn clusters.
 
 A plan is a few links, one shortly after the other (chains/chain.py). A link is an event of the
-servers (a broker, a leader, a controller is away, or an operator restarts some), a disturbance (a
-link, an API, a disk is slow or deaf), or a strike at a client or coordinator (clients/strikes.py).
-Gaps and lengths are parts and small multiples of the timers that the scenario has, so a run has to
-last for some of them: with Kafka's defaults a minute or two.
+servers (a broker, a leader or a controller is away, or an operator restarts some), a disturbance (a
+link, an API or a disk is slow or cut off), or a strike at a client or coordinator
+(clients/strikes.py). Gaps and durations are parts and small multiples of the scenario's timers. So
+a run must last for a few of them: a minute or two with Kafka's defaults.
 
-The cluster and the clients stay as they are, with the faults and operations that the scenario has;
-no drawn operation changes a setting, a topic or the records in it. Of what the scenario expects its
-``permits`` are left: the rest (``must-see``, ``in-time``, ``within``…) is about its own faults.
-Faults that lose what is on a disk are guarded: they keep to the no-loss budget. What is broken then
-is broken by what the scenario is, and not by more than Kafka promises to survive.
+The cluster and the clients stay as they are, with the scenario's own faults and operations. No
+drawn operation changes a setting, a topic or the records in it. Of the table ``expect`` only
+``permits`` is kept: the rest (``must-see``, ``in-time``, ``within``…) is about the scenario's own
+faults. Faults that lose data on a disk are guarded: they stay within the no-loss budget. So a
+failure comes from the scenario's configuration, and not from faults that Kafka does not promise to
+survive.
 """
 
 from __future__ import annotations

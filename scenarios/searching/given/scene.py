@@ -1,7 +1,7 @@
 """A given scenario as the draws need it: with the timers and counts that it leaves to defaults.
 
-What is drawn depends on the timers of the cluster and of its clients, whoever set them. So the
-scene of a scenario has them in full, and starts without faults and operations.
+The draws depend on the timers of the cluster and of its clients, also if they are defaults. So the
+scene of a scenario has all timers, and starts without faults and operations.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What other draws meet hardly ever: steps of clients, internal topics, clocks, old knowledge."""
+"""Cases that other draws hardly ever reach: steps of clients, internal topics, clocks."""

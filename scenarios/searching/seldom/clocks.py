@@ -2,8 +2,8 @@
 
 Coordinators and controllers write times into their logs and compare them with their own clock: when
 a transaction began and was last changed, when an offset was committed, when a producer was last
-seen. A clock that jumps, or the one of the next coordinator, may be behind what is written. Which
-host that matters for is a role, so a fault on any broker hardly ever hits it.
+seen. After a jump, or on the next coordinator, the clock may show an earlier time than the log.
+Only the host with the role is concerned, so a fault on any broker hardly ever hits it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Transactional ids that nobody uses for so long that their coordinator forgets them.
 
 Kafka forgets an id after a week (transactional.id.expiration.ms), and looks for such ids every
-hour. In some seeds both last for a second or two, and producers are idle for longer: they send a
-record now and then, or stand still. They come back while the tombstone is written, or afterwards,
+hour. In some seeds both times are a second or two, and producers are idle for longer: they send a
+record now and then, or are paused. They continue while the tombstone is written, or afterwards,
 when their producer id is unknown. In some seeds the coordinator cannot write the tombstone at
 first.
 """

@@ -1,8 +1,8 @@
-"""Internal topics whose partitions move: reassigned, and led by preferred leaders again.
+"""Reassignments and preferred-leader elections of internal topics.
 
 The leader of a partition of __consumer_offsets, __transaction_state or __share_group_state is a
-coordinator. Faults take coordinators away; an operator moves them while all brokers live, and often
-soon after to a broker that was the coordinator before and still unloads.
+coordinator. Faults stop coordinators. Here an operator moves them while all brokers live, and often
+moves them back soon, to a broker that is still unloading the partition.
 """
 
 from __future__ import annotations

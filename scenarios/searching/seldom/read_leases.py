@@ -1,9 +1,9 @@
-"""Consumers that keep to a read replica for longer than it is a good one.
+"""Consumers that keep reading from a replica that goes away, is moved, or falls behind.
 
-A leader sends a consumer with a rack to the replica in its own (KIP-392), and the consumer goes on
-reading there until metadata.max.age.ms is over, or an error tells it to ask the leader again. Seeds
-have metadata ages of seconds. Here they are so long that they outlast the run, or so short that the
-leader is asked again and again, and meanwhile the replica goes away, is moved, or falls behind.
+A leader sends a consumer with a rack to the replica in that rack (KIP-392). The consumer reads
+there until metadata.max.age.ms is over, or until an error makes it ask the leader again. In other
+seeds metadata.max.age.ms is some seconds. Here it is longer than the run, or so short that the
+consumer asks the leader again and again.
 """
 
 from __future__ import annotations

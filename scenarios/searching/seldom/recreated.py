@@ -1,10 +1,10 @@
 """One of two topics is deleted and created again while groups and followers hold both.
 
-The topic comes back under the same name with another topic id. Whoever knows the old id (a member's
-target, a consumer's position, a fetch session, a follower) has to tell the two apart, and must not
-lose what it holds of the other topic, which keeps all of its promises. The topic has no records
-before it has come back: positions, committed offsets and sequences are kept by the topic's name,
-and what those of the old topic do to the new one is not judged.
+The topic is created again under the same name with another topic id. A member's target, a
+consumer's position, a fetch session or a follower that knows the old id must tell the two apart. It
+must not lose its state of the second topic, for which all guarantees hold. Producers write to the
+topic only after it was created again: positions, committed offsets and sequences are kept by the
+topic's name, and the effect of the old ones on the new topic is not judged.
 """
 
 from __future__ import annotations

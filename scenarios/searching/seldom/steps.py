@@ -1,12 +1,11 @@
-"""Clients that are struck at a step of their protocol.
+"""Strikes at clients in the middle of a protocol.
 
-A protocol of a client is a row of requests and responses, and what the client and the server know
-of each other differs between one step and the next: the coordinator has handed out a member id, or
-a generation, or a target, and the member has not said that it has it. Most facts are recorded by
-the server, and name no host of a client. So these strikes wait for a message instead: when the
-client has sent the request, or when the server has sent the response and the client does not have
-it. The client dies then, for a while or for good, stops, pauses, is cut off, or loses its
-connections; often the coordinator or another client follows.
+Between two steps of a protocol the client and the server know different states: the coordinator has
+given out a member id, a generation or a target, and the member has not confirmed it. Most facts are
+recorded by the server, and name no host of a client. So these strikes wait for a message: the
+client has sent the request, or the server has sent the response and the client has not received it.
+Then the client crashes (with or without a restart), stops, pauses, is cut off, or loses its
+connections. Often a strike at the coordinator or at another client follows.
 """
 
 from __future__ import annotations

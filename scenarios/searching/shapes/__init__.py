@@ -1,1 +1,1 @@
-"""Shapes of trouble, and the focus that they draw with."""
+"""Shapes: a few faults close together, and the focus that they use."""

@@ -1,4 +1,4 @@
-"""Scenarios to which a step of the draw adds nothing, or no trouble of brokers."""
+"""Scenarios to which a step of the draw adds nothing, or no faults of brokers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shapes of trouble among controllers, and between controllers and brokers."""
+"""Shapes of faults between controllers, and between controllers and brokers."""
 
 from __future__ import annotations
 

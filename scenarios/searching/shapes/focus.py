@@ -1,8 +1,8 @@
-"""What a shape draws with: one topic, three brokers and a few seconds of a drawn scenario.
+"""The focus of a shape: one topic, three brokers and a few seconds of a drawn scenario.
 
-A shape plays on three brokers, over partitions that have these brokers as replicas in every order.
-So each of the three leads some partitions and follows in others, and a fault on any of them hits
-both roles.
+A shape concerns three brokers, and partitions that have these brokers as replicas in every order.
+Each of the three leads some partitions and follows in others, so a fault on any of them hits both
+roles.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Shapes of trouble among replicas: leaderships, the ISR, reassignments, segments."""
+"""Shapes of faults between replicas: leaderships, the ISR, reassignments, segments."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Worlds that a scenario is put into at last: other timers, voters that change, lasting losses."""
+"""Worlds: other timers, changing voters, brokers that leave for good; drawn after the faults."""

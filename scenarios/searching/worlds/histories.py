@@ -1,6 +1,6 @@
-"""Transactional ids that were in use for long: few epochs of their producer id are left.
+"""Transactional ids that have used almost all epochs of their producer id.
 
-In a new cluster an id begins at epoch 0, and no run of seconds comes to the end of 32 767 epochs.
+In a new cluster an id begins at epoch 0, and no run of seconds uses 32 767 epochs.
 """
 
 from __future__ import annotations

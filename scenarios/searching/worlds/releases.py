@@ -1,4 +1,4 @@
-"""Releases and features: the newest one is not rarer than the older ones."""
+"""Releases and features: the newest release is drawn as often as the older ones."""
 
 from __future__ import annotations
 

@@ -1,15 +1,15 @@
 """Brokers that lose ZooKeeper, and not the controller, while leaderships move.
 
-A broker without ZooKeeper goes on until its session ends, and hears of what the controller decides
-meanwhile: it follows, leads, loads and unloads partitions while whatever it asks ZooKeeper waits.
-When its session ends, the same process registers anew, with all that it remembers. Faults that
-strike anywhere hardly ever have a broker both without ZooKeeper and in the middle of a change of
-its role, and lead again afterwards.
+A broker without ZooKeeper continues until its session ends, and still gets the controller's
+requests. It follows, leads, loads and unloads partitions while its own requests to ZooKeeper wait.
+When its session ends, the same process registers again, with its memory intact. Independent faults
+hardly ever hit a broker that has lost ZooKeeper during a change of its role, and that leads again
+afterwards.
 
-So one leadership swings here: the broker that leads stops, and comes back; the one that leads
-meanwhile loses ZooKeeper, and perhaps some of the brokers; preferred leaders are elected before its
-session ends; and whoever leads then stops, too. Like a shape it is played alone: any other fault
-or move of a leader would mostly end it before its last step.
+So one leadership moves here and back: the leader stops, and returns; the next leader loses
+ZooKeeper, and perhaps some of the brokers; preferred leaders are elected before its session ends;
+then the present leader stops, too. Such a seed has no other faults, because any other fault or
+change of leader would mostly end the sequence before its last step.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 ``python -m kafkasim.scenarios.searching.worlds.shares`` prints it.
 
-A rule of Kafka that no drawn scenario exercises is not searched. So each kind of world that the
-search is to visit stands here with the share of seeds that must have it. Scenarios are drawn, and
-none is run. ``tests/scenarios/test_swarm_shares.py`` fails if a share falls short.
+The search finds no bug of a rule that no drawn scenario exercises. So this table has each kind of
+world with the share of seeds that must have it. Scenarios are drawn, but not run.
+``tests/scenarios/test_swarm_shares.py`` fails if a share is too small.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """How long things take: lag and session times, and how much is sent in a long run.
 
-Lag and session times are drawn from a tenth of Kafka's defaults to ten times them, in both orders.
-
-Whether a replica leaves the ISR because it lags or because its broker is fenced depends on which of
-the two times is shorter. Seeds have short ones, so that both end within a run of seconds; some get
-any.
+Whether a replica leaves the ISR because it lags, or because its broker is fenced, depends on which
+of the two times is shorter. In most seeds both are short, so that they end within a run of seconds.
+In some seeds they are drawn from a tenth of Kafka's defaults to ten times the defaults, and either
+may be the longer one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What decides over a topic's promises changes under faults: min ISR, and unclean elections."""
+"""Settings that decide a topic's guarantees change during faults: min ISR, unclean elections."""
 
 from __future__ import annotations
 

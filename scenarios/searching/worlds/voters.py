@@ -1,13 +1,13 @@
 """The voters of the metadata quorum change while servers fail (KIP-853).
 
-An operator follows one plan: a standby becomes a voter, takes the place of one, a voter leaves and
-comes back, or its disk is replaced. A change that meets a fault is refused or times out, so the
-operator asks again. Strikes aim at the moments in which a controller adopts another set.
+An operator follows one plan: a standby becomes a voter, a standby replaces a voter, a voter leaves
+and returns, or a voter's disk is replaced. During a fault a change may be refused or time out, so
+the operator tries again. Strikes hit a controller when it adopts another voter set.
 
 A voter whose disk was replaced is another replica. So a plan replaces the disks of fewer than half
-of the voters, and then removes nobody else: what has lost the disks of its majority is outside of
-what a quorum survives. Voters of controller.quorum.voters keep their disks: such a voter comes back
-under its old name, and has forgotten its vote and what it had acknowledged.
+of the voters, and then removes no other voter: a quorum does not survive the loss of a majority of
+its disks. Voters of controller.quorum.voters keep their disks: such a voter would return under its
+old id, without its vote and without the records that it had acknowledged.
 
 In some of the other seeds voters change while an election runs. A voter is removed when it becomes
 a candidate, or the leader, or a standby is removed as soon as some controller has it in its set.

@@ -8,8 +8,9 @@ transaction version 2 the question adds the partition, so the client need not.
                                                                             │
     append with the guard, or an error ◀── on a request handler's thread ◀──┘
 
-A release before 3.6 asks nobody, and a coordinator of such a release cannot be asked: the leader
-then appends as if it had been told yes (AddPartitionsToTxnHandler.onComplete, versionMismatch).
+A leader of a release before 3.6 does not verify. A coordinator of such a release does not know the
+request, and the leader then appends without verification (AddPartitionsToTxnHandler.onComplete,
+versionMismatch).
 """
 
 from __future__ import annotations

@@ -6,9 +6,9 @@ acquisition locks, and answers for an acknowledgement only when the new state is
     EMPTY ── initialize ──▶ INITIALIZING ── state read ──▶ ACTIVE
                                   └── error ──▶ FAILED         any ── fence ──▶ FENCED
 
-A write that fails puts the records back to their holder. Records whose lock expired are available
-at once, whatever becomes of the write. A write that succeeds is not answered while the start offset
-lies between two batches and the lower one has states of its offsets (KAFKA.md, 3.6).
+If a write fails, the records are acquired by their member again. Records whose lock expired are
+available at once, also if the write fails. A successful write is not answered while the start
+offset lies between two batches and the lower one has states of its offsets (KAFKA.md, 3.6).
 
 Left out: metrics, the cached position of the next fetch, and what Kafka 4.2 added: renewed locks
 (KIP-1222), the acquire mode (KIP-1206), the count of completed deliveries (KIP-1226).
