@@ -254,8 +254,8 @@ class _Fleet:
 
 def _unseen(out: str, arrived: int, expected: int) -> str:
     return (
-        f"{out}: {arrived} of {expected} runs of a batch arrived; executors and driver do not see"
-        " the same files there (a path of one machine?)"
+        f"{out}: {arrived} of {expected} runs of a batch arrived; executors and driver do not share"
+        " these files (a path on one machine?)"
     )
 
 

@@ -153,7 +153,7 @@ def check_facts(batch: Path, runs: Mapping[str, int], columns: Mapping[str, pa.D
         if path.parent.name != "kind=Run":
             found += footer.num_rows
             if not _known(footer, runs):
-                raise BadInput(f"{path}: has facts of a run that the table runs has not")
+                raise BadInput(f"{path}: has facts of a run that is not in the table runs")
     if found != rows:
         raise BadInput(f"{batch}: holds {found} facts, its runs have {rows}")
 

@@ -260,7 +260,9 @@ def open_stored(spark: SparkSession, place: str, skip_bad: bool = False) -> Stor
         raise BadInput(f"{place}: holds no runs of a fleet")
     if (path / FACTS_PLACE).exists():
         missing = f"{path / RUNS_TABLE}: holds no rows of runs, though {FACTS_PLACE} is there"
-        raise BadInput(f"{missing}: the fleet has not ended its first batch, or lost them")
+        raise BadInput(
+            f"{missing}: the fleet has not ended its first batch, or the files were lost"
+        )
     runs, bad = find_runs(path, skip_bad=skip_bad)
     return StoredDirectories(spark, where, runs, bad)
 

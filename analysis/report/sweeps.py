@@ -80,8 +80,8 @@ def _comparison(rows: Rows, about: Mapping[str, Any], pictures: Sequence[Picture
         name: str(about[name.lower()]) for name in ("A", "B", "Pairs") if name.lower() in about
     }
     lead = (
-        "Both runs of a pair have one seed. Chance: how probable so uneven a split of the pairs is"
-        " if the setting has no effect (exact sign test, McNemar's for shares of runs)."
+        "Both runs of a pair have the same seed. Chance: the probability of so uneven a split of"
+        " the pairs if the setting has no effect (exact sign test, McNemar's for shares of runs)."
     )
     return Part(COMPARISON, "Comparison", lead, facts=facts, pictures=pictures,
                 tables=[differing, _every(_not_zero(rows, ("a", "b")))])  # fmt: skip

@@ -144,7 +144,7 @@ def parse_axis(text: str) -> Axis:
         return _range(key, low.strip(), high.strip(), f"--grid {text!r}")
     found = [value.strip() for value in _split(values)]
     if "" in found or len(set(found)) < len(found):
-        raise SweepError(f"--grid {text!r}: each value must be there once, and none empty")
+        raise SweepError(f"--grid {text!r}: give each value once, and no empty one")
     levels = tuple(Level(_bare(value), (f"{key}={value}",)) for value in found)
     return Axis(_short(key), levels, key)
 

@@ -144,7 +144,7 @@ def run_sweep(
             swept.ended = f"{told}: narrow enough (at most {until.width:g})"
             return swept
         if runs >= until.most:
-            swept.ended = f"{told}: the runs are spent, wanted at most {until.width:g}"
+            swept.ended = f"{told}: no runs are left, wanted at most {until.width:g}"
             return swept
         runs = more_runs(runs, widest, until)
 

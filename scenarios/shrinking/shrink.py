@@ -109,7 +109,7 @@ def _write_drawn(
     cluster = scenario.cluster.model_copy(update={"variants": named})
     drawn = examine(scenario.model_copy(update={"cluster": cluster}), seed)
     comments = [
-        f"What seed {seed} drew for {scenario.name}; only the world's own draws are left to it.",
+        f"{scenario.name} with the values of seed {seed}; the simulator still draws from the seed.",
         f"kafkasim run {path.name} --seed {seed} gives digest {drawn.digest[:16]}.",
     ]
     path.write_text(toml_text(data, comments), encoding="utf-8")
@@ -153,7 +153,11 @@ def _write_shrunk(done: Shrunk, seed: int, candidates: int) -> None:
     assert done.shrunk is not None
     comments = [
         f"{done.keep}, made small from {done.drawn.name}"
-        + (f" in {candidates} candidates." if done.finished else " so far; call again to go on."),
+        + (
+            f" in {candidates} candidates."
+            if done.finished
+            else " so far; run the same command to continue."
+        ),
         f"kafkasim run {done.shrunk.name} --seed {seed} gives digest {done.digest[:16]}.",
         "",
         "Taken out, or lowered:",

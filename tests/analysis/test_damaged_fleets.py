@@ -75,7 +75,7 @@ def test_facts_of_a_run_that_the_batch_has_not_are_refused(
     at = table.column_names.index("run")
     names = pa.array([run] * table.num_rows, pa.string())
     pq.write_table(table.set_column(at, "run", names), file)
-    assert fleet.refusal() == (f"{file}: has facts of a run that the table runs has not", "")
+    assert fleet.refusal() == (f"{file}: has facts of a run that is not in the table runs", "")
 
 
 @pytest.mark.slow

@@ -53,10 +53,10 @@ def test_a_sweep(scenario: str, tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert invoke(["sweep", scenario, "--out", str(out), *width]) == 0
     said = capsys.readouterr().out
     assert "Which lag time forgives the pause?" in said
-    assert "at 5 runs of a point: the runs are spent" in said
+    assert "at 5 runs of a point: no runs are left" in said
     assert "5 runs of each" in said
     assert "4 runs in" in said
-    assert "(6 there already)" in said
+    assert "(6 already stored)" in said
     rows = {
         (row["replica.lag.time.max.ms"], row["measure"]): row
         for row in pq.read_table(out / "sweep.parquet").to_pylist()

@@ -321,7 +321,7 @@ def summary_lines(summary: Summary) -> list[str]:
     from kafkasim.analysis.words import counted
 
     ran = f"{counted(summary.ran, 'run')} in {summary.seconds:.0f} s"
-    ran += f" ({summary.skipped} there already)"
+    ran += f" ({summary.skipped} already stored)"
     repeated = f"{summary.replayed} repeated outside Spark, {len(summary.mismatches)} different"
     lines = [f"{ran}, {summary.rows} events; {repeated}; all in {summary.out}"]
     lines += [f"crash: {name} (see its traceback in runs)" for name in summary.crashes[:6]]
