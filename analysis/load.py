@@ -12,6 +12,7 @@ from kafkasim.analysis.checks import RARE_VIEWS
 from kafkasim.analysis.checks.base import JUDGED_KINDS, NO_CONTENTS, NO_OUTDATED, SHARED
 from kafkasim.analysis.checks.cleaned.views import FINAL_RECORDS, NOTHING
 from kafkasim.analysis.checks.harm.group_views import VIEWS as GROUP_VIEWS
+from kafkasim.analysis.checks.recreated import views as recreated
 from kafkasim.analysis.checks.shares.queries import VIEWS as SHARE_VIEWS
 from kafkasim.analysis.checks.transactions.given_back import GIVEN_BACK_RECORDS, NO_GIVEN_BACK
 from kafkasim.analysis.checks.transactions.taken import NO_TAKEN, TAKEN_RECORDS
@@ -74,6 +75,7 @@ KEPT = {
     "contents": "MarkerWritten",
     "holes": "MarkerWritten",
     "cleaned_offsets": "Cleaned",
+    **dict.fromkeys(("created_again", "carried", "gone_over"), "TopicDeleted"),
     "homes": "GroupState",
     "deciders": "TransactionBegun",
     "taken_records": "TransactionBegun",
@@ -194,7 +196,7 @@ def _forget(frame: DataFrame) -> None:
 
 
 def _asked(stored: Stored, shared: Mapping[str, str]) -> dict[str, str]:
-    """Return the shared views without those that nothing reads where there are no transactions."""
+    """Return the shared views without those that nothing reads in these runs."""
     asked = dict(shared)
     if not stored.has("MarkerWritten") and "contents" in asked:
         asked["contents"] = NO_CONTENTS
@@ -202,6 +204,9 @@ def _asked(stored: Stored, shared: Mapping[str, str]) -> dict[str, str]:
         asked = {name: text for name, text in asked.items() if name not in REWRITES}
         if "outdated" in asked:
             asked["outdated"] = NO_OUTDATED
+    if not stored.has("TopicDeleted"):
+        read = [name for name in asked if name not in recreated.VIEWS or name in recreated.NOTHING]
+        asked = {name: recreated.NOTHING.get(name, asked[name]) for name in read}
     if not stored.has("Cleaned"):
         asked |= {name: text for name, text in NOTHING.items() if name in asked}
     if stored.has("FinalCleaned") and "final_records" in asked:

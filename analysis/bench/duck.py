@@ -15,6 +15,7 @@ from kafkasim.analysis.stored import kind_columns
 KINDS = (
     "Acked", "Appended", "BecameLeader", "Cleaned", "FinalReplica", "HighWatermark", "LogStart",
     "MarkerWritten", "PartitionOwner", "Polled", "Positioned", "ReadsCommitted", "Replicated",
+    "TopicCreated",
 )  # fmt: skip
 
 VIEWS = {
@@ -45,6 +46,11 @@ VIEWS = {
         SELECT run, topic_id, partition, seq, node, "group", member_id,
                unnest(offsets) AS "offset", unnest(record_ids) AS record_id
         FROM Polled""",
+    "created_again": """
+        SELECT run, topic_id, arg_min(topic_id, since) OVER (PARTITION BY run, topic) AS first_id
+        FROM (SELECT run, topic, topic_id, min(seq) AS since FROM TopicCreated
+              GROUP BY run, topic, topic_id)
+        QUALIFY topic_id != first_id""",
     "first_positions": """
         SELECT run, topic_id, partition, "group",
                greatest(min("offset"), max(CASE WHEN reason = 'latest' THEN "offset" ELSE 0 END))
@@ -160,7 +166,7 @@ QUERIES = {
                 SELECT *, lag(CASE WHEN positioned THEN "offset" ELSE "offset" + 1 END)
                               OVER reader AS expected,
                           lag(positioned) OVER reader AS at_first
-                FROM (
+                FROM (SELECT told.*, coalesce(first_id, topic_id) AS first_id FROM (
                     SELECT run, topic_id, partition, seq, node, "group", member_id, "offset",
                            true AS positioned, -1 AS place,
                            reason IN ('earliest', 'latest') AS reset
@@ -168,10 +174,10 @@ QUERIES = {
                     UNION ALL
                     SELECT run, topic_id, partition, seq, node, "group", member_id, "offset",
                            false, "offset", false
-                    FROM polled_records)
-                WINDOW reader AS (PARTITION BY run, topic_id, partition, "group", member_id
+                    FROM polled_records) AS told LEFT JOIN created_again USING (run, topic_id))
+                WINDOW reader AS (PARTITION BY run, first_id, partition, "group", member_id
                                   ORDER BY seq, place))
-            WINDOW reader AS (PARTITION BY run, topic_id, partition, "group", member_id
+            WINDOW reader AS (PARTITION BY run, first_id, partition, "group", member_id
                               ORDER BY seq, place))
             WHERE NOT positioned AND expected >= 0 AND "offset" != expected
                   AND NOT coalesce(
@@ -198,7 +204,8 @@ QUERIES = {
         WHERE high_watermark < last""",
 }
 """The checks of these names, in DuckDB's words; of poll-order without what a consumer had fetched
-before its log was cut off, and what it passes over behind the last record of a poll."""
+before its log was cut off, and what it passes over behind the last record of a poll; of unseen
+without what a group passes over when it comes from another topic of the name."""
 
 
 def measure(place: Path, threads: int) -> dict[str, tuple[int, float, float]]:

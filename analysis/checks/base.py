@@ -20,6 +20,7 @@ from kafkasim.analysis.checks.cleaned.views import VIEWS as CLEANED_VIEWS
 from kafkasim.analysis.checks.harm.disturbances import VIEWS as WAIT_VIEWS
 from kafkasim.analysis.checks.harm.group_views import VIEWS as GROUP_VIEWS
 from kafkasim.analysis.checks.harm.limits import BROKER_LIMITS
+from kafkasim.analysis.checks.recreated.views import VIEWS as RECREATED_VIEWS
 
 JUDGED_KINDS = (
     "Cleaned", "FinalCleaned", "KeysAppended",
@@ -413,6 +414,7 @@ SHARED = {
     "committed_only": COMMITTED_ONLY,
     "committed_parts": COMMITTED_PARTS,
     "topics": TOPICS,
+    **RECREATED_VIEWS,
     "homes": HOMES,
     "deciders": DECIDERS,
     **CLEANED_VIEWS,

@@ -88,14 +88,17 @@ _HAVE_ENDED = (
     " 'ended-applications', '')"
 )
 
+_GETS = """(NOT one.only OR NOT coalesce(hidden, false) AND held_at < last_stable_offset)
+                       AND NOT coalesce(array_contains(gone, one.group), false)"""
+
 UNSEEN = offending(
     # An acknowledged record that is in the final log, inside what a group covered, read by nobody.
     # A read_committed group gets no aborted record, and none above the last stable offset. Groups
-    # that have ended read no further, and why they ended is judged elsewhere.
+    # that have ended read no further, and why they ended is judged elsewhere. One that came from
+    # another topic of the name has passed over what was before its position there.
     f"""
     SELECT * EXCEPT (covering), transform(
-               filter(covering, one -> NOT one.only OR NOT coalesce(hidden, false)
-                                       AND held_at < last_stable_offset),
+               filter(covering, one -> {_GETS}),
                one -> one.group) AS groups
     FROM (
         SELECT /*+ SHUFFLE_HASH(missed) */ run, topic_id, partition, missed.seq, record_id,
@@ -119,9 +122,11 @@ UNSEEN = offending(
         USING (run, topic_id, partition, held_at)
     LEFT JOIN (SELECT run, topic_id, partition, last_stable_offset FROM final_leaders)
         USING (run, topic_id, partition)
+    LEFT JOIN (SELECT run, topic_id, partition, offset AS held_at, collect_list(group) AS gone
+               FROM gone_over GROUP BY run, topic_id, partition, offset)
+        USING (run, topic_id, partition, held_at)
     LEFT JOIN ({_ENDED}) USING (run, topic_id, partition)
-    WHERE exists(covering, one -> NOT one.only OR NOT coalesce(hidden, false)
-                                  AND held_at < last_stable_offset)""",
+    WHERE exists(covering, one -> {_GETS})""",
     "'unseen'",
     "'record %d at offset %d was read by nobody', record_id, held_at",
     "groups",

@@ -8,10 +8,11 @@ POLL_JUMPS = """
     -- The members that were given something else than the offset after the last one, within a poll
     -- or between two, or passed over some at its end: the others are in order, and their records
     -- need not be looked at. Rows lie in the order of seq already: to collect them costs less than
-    -- to sort them for a window.
-    SELECT run, topic_id, partition, group, member_id
-    FROM (SELECT run, topic_id, partition, group, member_id, min(dense) AS dense,
-                 collect_list(seq) AS seqs, collect_list(first) AS firsts,
+    -- to sort them for a window. A position is that of a topic's name, whatever topic has it.
+    SELECT run, first_id, partition, group, member_id
+    FROM (SELECT /*+ SHUFFLE_HASH(created_again) */
+                 run, coalesce(first_id, topic_id) AS first_id, partition, group, member_id,
+                 min(dense) AS dense, collect_list(seq) AS seqs, collect_list(first) AS firsts,
                  collect_list(next) AS nexts
           FROM (SELECT run, topic_id, partition, seq, group, member_id, -1L AS first,
                        offset AS next, true AS dense
@@ -22,7 +23,8 @@ POLL_JUMPS = """
                        size(offsets) > 0
                            AND offsets = sequence(offsets[0], greatest(offsets[0], position - 1))
                 FROM Polled)
-          GROUP BY run, topic_id, partition, group, member_id)
+          LEFT JOIN created_again USING (run, topic_id)
+          GROUP BY run, coalesce(first_id, topic_id), partition, group, member_id)
     WHERE NOT dense OR seqs != array_sort(seqs)
           OR exists(zip_with(firsts, concat(array(-1L), slice(nexts, 1, size(nexts) - 1)),
                              (first, expected) -> first >= 0 AND expected >= 0
@@ -35,34 +37,39 @@ JUMPS = """
     -- first what it had fetched before, but for the rest of a chunk: its first record may lie
     -- between the two, and a later one at the new offset (ConsumerIterator.makeNext). ``read`` is a
     -- record of the log that the poll has read: this one, or the last one before. ``own``: it is of
-    -- this poll.
-    SELECT run, topic_id, partition, seq, node, group, member_id, offset, expected, read,
+    -- this poll. A topic that was created again goes on where the member left the one before it.
+    SELECT run, topic_id, partition, seq, node, group, member_id, offset, expected,
+           IF(last_read.topic_id = topic_id, last_read.place, NULL) AS read,
            coalesce(read_in = seq, false) AS own
     FROM (SELECT *, last(IF(what = 'set', struct(expected AS before, offset AS after, reset),
                             NULL), true) OVER reader AS went
           FROM (SELECT /*+ SHUFFLE_HASH(poll_jumps) */ *,
                        lag(IF(what = 'record', offset + 1, offset)) OVER reader AS expected,
                        lag(what = 'set') OVER reader AS first,
-                       last(IF(what = 'end', NULL, struct(offset, record_id)), true) OVER reader
-                           AS read,
+                       last(IF(what = 'end', NULL,
+                               struct(topic_id, struct(offset, record_id) AS place)), true)
+                           OVER reader AS last_read,
                        last(IF(what = 'record', seq, NULL), true) OVER reader AS read_in
-                FROM (SELECT run, topic_id, partition, seq, node, group, member_id,
-                             IF(reason = 'none', -1, offset) AS offset,
-                             CAST(NULL AS BIGINT) AS record_id, 'set' AS what, -1 AS place,
-                             reason IN ('earliest', 'latest') AS reset
-                      FROM Positioned
-                      UNION ALL
-                      SELECT run, topic_id, partition, seq, node, group, member_id, offset,
-                             record_id, 'record', offset, false
-                      FROM polled_records
-                      UNION ALL
-                      SELECT run, topic_id, partition, seq, node, group, member_id, position, NULL,
-                             'end', 1L << 62, false
-                      FROM Polled)
-                LEFT SEMI JOIN poll_jumps USING (run, topic_id, partition, group, member_id)
-                WINDOW reader AS (PARTITION BY run, topic_id, partition, group, member_id
+                FROM (SELECT /*+ SHUFFLE_HASH(created_again) */
+                             told.*, coalesce(first_id, topic_id) AS first_id
+                      FROM (SELECT run, topic_id, partition, seq, node, group, member_id,
+                                   IF(reason = 'none', -1, offset) AS offset,
+                                   CAST(NULL AS BIGINT) AS record_id, 'set' AS what, -1 AS place,
+                                   reason IN ('earliest', 'latest') AS reset
+                            FROM Positioned
+                            UNION ALL
+                            SELECT run, topic_id, partition, seq, node, group, member_id, offset,
+                                   record_id, 'record', offset, false
+                            FROM polled_records
+                            UNION ALL
+                            SELECT run, topic_id, partition, seq, node, group, member_id, position,
+                                   NULL, 'end', 1L << 62, false
+                            FROM Polled) AS told
+                      LEFT JOIN created_again USING (run, topic_id))
+                LEFT SEMI JOIN poll_jumps USING (run, first_id, partition, group, member_id)
+                WINDOW reader AS (PARTITION BY run, first_id, partition, group, member_id
                                   ORDER BY seq, place))
-          WINDOW reader AS (PARTITION BY run, topic_id, partition, group, member_id
+          WINDOW reader AS (PARTITION BY run, first_id, partition, group, member_id
                             ORDER BY seq, place))
     LEFT JOIN (SELECT DISTINCT run, group, member_id, true AS old FROM PartitionOwner)
         USING (run, group, member_id)

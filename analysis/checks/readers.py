@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from kafkasim.analysis.checks.base import RESETS_POSITION, about, offending
 
-_PROMISED = """
+_KEPT = """
     -- Acknowledged commits, without those whose record stands before a tombstone in the
     -- coordinator's log: an operator deleted the offset while the commit waited for replicas.
-    SELECT commits.* FROM OffsetCommitted AS commits
+    SELECT commits.* FROM {} AS commits
     LEFT ANTI JOIN OffsetsDeleted AS deleted
         ON commits.run = deleted.run AND commits.group = deleted.group
            AND commits.topic = deleted.topic AND commits.partition = deleted.partition
            AND deleted.seq < commits.seq AND commits.next_offset >= 0
            AND struct(commits.coordinator_epoch, commits.next_offset)
                <= struct(deleted.coordinator_epoch, deleted.next_offset)"""
+
+_PROMISED = _KEPT.format("OffsetCommitted")
 
 EXPIRABLE = """
     -- When a group had no members for offsets.retention.minutes: its offsets may have expired.
@@ -38,29 +40,31 @@ OFFSET_REGRESSION = offending(
     # OffsetFetch with less than was acknowledged (server-caused). For a topic that was deleted no
     # offset is the right answer, since its offsets go with it; so it is for a group that had no
     # members for as long as offsets are retained. An operator who deletes an offset takes the
-    # promise back.
+    # promise back. A commit does not go backwards from one in another topic of its name.
     f"""
-    SELECT regressed.* FROM (SELECT * FROM (
+    SELECT regressed.* FROM (SELECT * FROM (SELECT *, coalesce(of, newest) AS topic_id FROM (
         SELECT *, last(IF(fetched, NULL, offset), true) OVER earlier AS promised,
                last(IF(fetched, NULL, seq), true) OVER earlier AS promise,
                last(IF(fetched, NULL, t_us), true) OVER earlier AS promised_at,
+               last(of, true) OVER earlier AS promised_of,
                max(coordinator_epoch) OVER earlier AS known_epoch
         FROM (
             SELECT run, seq, t_us, group, topic, partition, offset, coordinator_epoch,
-                   false AS fetched
-            FROM ({_PROMISED})
+                   false AS fetched, topic_id AS of
+            FROM ({_KEPT.format("commits_of")})
             UNION ALL
-            SELECT run, seq, t_us, group, topic, partition, offset, coordinator_epoch, true
+            SELECT run, seq, t_us, group, topic, partition, offset, coordinator_epoch, true, NULL
             FROM OffsetFetched
             UNION ALL
-            SELECT run, seq, t_us, group, topic, partition, -1, coordinator_epoch, false
+            SELECT run, seq, t_us, group, topic, partition, -1, coordinator_epoch, false, NULL
             FROM OffsetsDeleted)
         WINDOW earlier AS (PARTITION BY run, group, topic, partition ORDER BY seq
                            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING))
-    JOIN {_NEWEST} USING (run, topic)
+    JOIN (SELECT run, topic, topic_id AS newest FROM {_NEWEST}) USING (run, topic))
     LEFT JOIN (SELECT DISTINCT run, topic, true AS gone FROM TopicDeleted) USING (run, topic)
     LEFT JOIN resets USING (run, topic_id, partition, group)
-    WHERE offset < promised AND coordinator_epoch >= known_epoch AND (fetched OR offset >= 0)
+    WHERE offset < promised AND coordinator_epoch >= known_epoch
+          AND (fetched OR (offset >= 0 AND of = promised_of AND of != ''))
           AND NOT (fetched AND offset < 0 AND coalesce(gone, false))) AS regressed
     LEFT ANTI JOIN ({EXPIRABLE}) AS expirable
         ON regressed.run = expirable.run AND regressed.group = expirable.group
@@ -79,16 +83,16 @@ SKIPPED_BY_COMMIT = offending(
     # rest, up to whatever was committed. Records below the log start were deleted, and a group that
     # lagged skips them. A gap without a record for the group is none, nor is one whose records were
     # appended later, after a truncation, or had been cleaned away. One that stands where a member
-    # had found nothing when it passed over it was not skipped.
+    # had found nothing when it passed over it was not skipped, nor one before the position at which
+    # the group came from another topic of the name.
     """
     SELECT run, topic_id, partition, group, seq, reset, missed
     FROM (SELECT * FROM (
-        SELECT run, topic_id, topic, partition, group, seq, reset,
+        SELECT run, topic_id, partition, group, seq, reset,
                greatest(coalesce(reached, start), start, log_start_offset) AS low,
                least(coalesce(base_offset, committed), committed) AS high
-        FROM (SELECT run, group, topic, partition, max(offset) AS committed, max(seq) AS seq
-              FROM OffsetCommitted GROUP BY run, group, topic, partition)
-        JOIN topics USING (run, topic)
+        FROM (SELECT run, group, topic_id, partition, max(offset) AS committed, max(seq) AS seq
+              FROM commits_of GROUP BY run, group, topic_id, partition)
         JOIN first_positions USING (run, topic_id, partition, group)
         JOIN (SELECT run, topic_id, partition, log_start_offset FROM final_leaders)
             USING (run, topic_id, partition)
@@ -120,12 +124,16 @@ SKIPPED_BY_COMMIT = offending(
                      WHERE expected < offset AND NOT skips)
                GROUP BY run, topic_id, partition, group, missed)
         USING (run, topic_id, partition, group, missed)
-    JOIN (SELECT run, group, topic, partition, offset AS end, seq AS passed FROM OffsetCommitted)
-        USING (run, group, topic, partition)
+    LEFT JOIN (SELECT run, topic_id, partition, group, offset AS missed, gone_at FROM gone_over)
+        USING (run, topic_id, partition, group, missed)
+    JOIN (SELECT run, group, topic_id, partition, offset AS end, seq AS passed FROM commits_of)
+        USING (run, group, topic_id, partition)
     WHERE NOT coalesce(marker OR (aborted AND coalesce(only, false)), false) AND end > missed
-    GROUP BY run, topic_id, partition, group, seq, reset, missed, appended, removed_at, over_at
+    GROUP BY run, topic_id, partition, group, seq, reset, missed, appended, removed_at, over_at,
+             gone_at
     HAVING coalesce(appended, -1) <= max(passed) AND NOT coalesce(over_at < max(passed), false)
-           AND NOT coalesce(removed_at < max(passed), false)""",
+           AND NOT coalesce(removed_at < max(passed), false)
+           AND NOT coalesce(gone_at < max(passed), false)""",
     "'skipped-by-commit'",
     "'group %s committed past offset %d unprocessed', group, missed",
     "array(group)",
@@ -180,17 +188,21 @@ VANISHED_OFFSET = offending(
 )
 
 MOVED_MEMBERS = f"""
-    -- Where auto.offset.reset, or a truncation, moved a member that had a position.
+    -- Where auto.offset.reset, or a truncation, moved a member that had a position there. It has
+    -- one position in all topics of a name: none in the others than it was in last.
     SELECT * FROM (
-        SELECT *, lag(IF(reason = 'none', CAST(NULL AS BIGINT), offset)) OVER (
-                      PARTITION BY run, group, member_id, topic_id, partition ORDER BY seq)
-                  AS before
-        FROM (SELECT run, topic_id, partition, group, member_id, seq, node, reason, offset
-              FROM Positioned
-              UNION ALL
-              SELECT run, topic_id, partition, group, member_id, seq, node, 'polled', position
-              FROM Polled))
-    WHERE {RESETS_POSITION} AND before IS NOT NULL"""
+        SELECT *, lag(topic_id) OVER reader AS last_in,
+               lag(IF(reason = 'none', CAST(NULL AS BIGINT), offset)) OVER reader AS before
+        FROM (SELECT /*+ SHUFFLE_HASH(created_again) */
+                     told.*, coalesce(first_id, topic_id) AS first_id
+              FROM (SELECT run, topic_id, partition, group, member_id, seq, node, reason, offset
+                    FROM Positioned
+                    UNION ALL
+                    SELECT run, topic_id, partition, group, member_id, seq, node, 'polled', position
+                    FROM Polled) AS told
+              LEFT JOIN created_again USING (run, topic_id))
+        WINDOW reader AS (PARTITION BY run, group, member_id, first_id, partition ORDER BY seq))
+    WHERE {RESETS_POSITION} AND before IS NOT NULL AND last_in = topic_id"""
 
 LOST_TO_RETENTION = offending(
     # auto.offset.reset moved a member forward from a position that retention had deleted, and
@@ -290,15 +302,14 @@ COMMITS_BACK = """
 REORDERED_COMMIT = offending(
     # A member's commit was stored behind its own higher one, although its position had not gone
     # back, and its application was told that each commit of this offset succeeded: no such request
-    # had been given up, to arrive late. The first position in a topic that was created again is one
-    # in another log.
+    # had been given up, to arrive late. A position is that of a name, whichever topic has it.
     f"""
     SELECT run, topic_id, partition, group, seq, member_id, offset, higher
     FROM commits_back
     JOIN {_NEWEST} USING (run, topic)
-    LEFT JOIN (SELECT run, topic_id, partition, group, member_id, min(offset) AS lowest
+    LEFT JOIN (SELECT run, topic, partition, group, member_id, min(offset) AS lowest
                FROM (SELECT *, max(offset) OVER (
-                                PARTITION BY run, topic_id, partition, group, member_id
+                                PARTITION BY run, topic, partition, group, member_id
                                 ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
                                 AS highest
                      FROM (SELECT run, topic_id, partition, group, member_id, seq, offset,
@@ -307,13 +318,11 @@ REORDERED_COMMIT = offending(
                            UNION ALL
                            SELECT run, topic_id, partition, group, member_id, seq, position, false
                            FROM Polled)
-                     LEFT SEMI JOIN commits_back USING (run, partition, group, member_id))
-               LEFT JOIN (SELECT run, topic_id, lag(true) OVER
-                                 (PARTITION BY run, topic ORDER BY seq) AS again FROM TopicCreated)
-                   USING (run, topic_id)
-               WHERE set AND (offset < highest OR (highest IS NULL AND again))
-               GROUP BY run, topic_id, partition, group, member_id)
-        USING (run, topic_id, partition, group, member_id)
+                     JOIN (SELECT run, topic, topic_id FROM topics) USING (run, topic_id)
+                     LEFT SEMI JOIN commits_back USING (run, topic, partition, group, member_id))
+               WHERE set AND offset < highest
+               GROUP BY run, topic, partition, group, member_id)
+        USING (run, topic, partition, group, member_id)
     JOIN (SELECT run, group, topic, partition, member_id, generation, offset, count(1) AS times
           FROM OffsetCommitted
           GROUP BY run, group, topic, partition, member_id, generation, offset)

@@ -21,6 +21,7 @@ from kafkasim.scenarios.judging.group_members import Excuses, lost_group
 from kafkasim.scenarios.judging.invariants.traced import offsets_partition
 from kafkasim.scenarios.judging.readers.order import ReadingOrder
 from kafkasim.scenarios.judging.readers.passed import Passed, Place, ProcessedRanges, Stalled
+from kafkasim.scenarios.judging.readers.recreated.carried import CarriedOver
 from kafkasim.scenarios.judging.readers.removed_offsets import DeletedOffsets
 from kafkasim.scenarios.judging.source import (
     UNCLEAN,
@@ -134,7 +135,10 @@ class Delivery:
         # The highest reset to latest, which skips all below, and the row of the last reset.
         self._reset: dict[tuple[str, PartitionKey], int] = {}
         self._reset_seq: dict[tuple[str, PartitionKey], int] = {}
-        self._committed: dict[Place, tuple[int, facts.OffsetCommitted]] = {}  # the last, its row
+        # The last by topic name, with its row and the id of its topic; and the last row by id.
+        self._committed: dict[Place, tuple[int, facts.OffsetCommitted, str]] = {}
+        self._committed_in: dict[Place, int] = {}
+        self._carried = CarriedOver(trace)
         self._deletions = DeletedOffsets(trace)
         self._passed = Passed()
         self._leaders = final_leaders(trace)
@@ -228,13 +232,16 @@ class Delivery:
         return self._delivered.get((group, key), ())
 
     def _on_committed(self, seq: int, _t: int, _node: str, fact: facts.OffsetCommitted) -> None:
-        name = (fact.group, fact.topic, fact.partition)
-        since, before = self._committed.get(name, (-1, fact))
-        self._committed[name] = (seq, fact)
-        self._passed.add(name, fact.offset, seq)
+        name, of = (fact.group, fact.topic, fact.partition), self._carried.topic_of(fact)
+        since, before, other = self._committed.get(name, (-1, fact, of))
+        self._committed[name] = (seq, fact, of)
+        if of:
+            self._passed.add((fact.group, of, fact.partition), fact.offset, seq)
+            self._committed_in[fact.group, of, fact.partition] = seq
         cover = self._deletions.cover
-        if fact.offset < before.offset and not (cover(since, before) or cover(seq, fact)):
-            key, last = (self._topic_id(fact.topic), fact.partition), before.offset
+        back = fact.offset < before.offset and of == other != ""
+        if back and not (cover(since, before) or cover(seq, fact)):
+            key, last = (of, fact.partition), before.offset
             told = f"group {fact.group} committed {fact.offset} after {last} (client-caused)"
             self._note("offset-regression", key, told, seq, fact.group, promise=since)
 
@@ -314,9 +321,6 @@ class Delivery:
         between = [loss.reason for loss in losses if noted.promise < loss.seq < noted.seq]
         return next((reason for reason in between if reason != UNCLEAN), "")
 
-    def _topic_id(self, topic: str) -> str:
-        return next((of for of, fact in self._topics.items() if fact.topic == topic), topic)
-
     # Judging.
 
     def finish(self) -> list[Anomaly]:
@@ -375,7 +379,9 @@ class Delivery:
                 groups = [
                     group
                     for group, first in covered.items()
-                    if first <= found_at and self._holes.readable(key, leader, found_at, group)
+                    if first <= found_at
+                    and self._holes.readable(key, leader, found_at, group)
+                    and not self._carried.passed_over(group, key, found_at)
                 ]
                 if groups:
                     detail = f"record {record_id} at offset {found_at} (late)"
@@ -394,8 +400,8 @@ class Delivery:
 
     def _judge_commits(self) -> None:
         for place, committed in self._passed.highest():
-            group, topic, partition = place
-            key = (self._topic_id(topic), partition)
+            group, *_ = place
+            key = place[1:]
             leader = self._leaders.get(key)
             if (group, key) not in self._first or leader is None:
                 continue
@@ -407,14 +413,17 @@ class Delivery:
     def _skipped(self, place: Place, key: PartitionKey, low: int, high: int) -> None:
         """Note the records that a commit passed. One that was appended later was not passed.
 
-        Nor was one that stands where a member had found nothing.
+        Nor was one that stands where a member had found nothing, or that lies before where the
+        group came from another topic of the name.
         """
-        group, last = place[0], self._committed[place][0]
+        group, last = place[0], self._committed_in[place]
         committed_only = self._holes.was_read_committed(group, key)
         for offset in range(low, high):
             row = self._passed.row(place, offset)
             passed = self._holes.appended(key, offset) < row
             if not passed or self._order.had_nothing(group, key, offset, row):
+                continue
+            if self._carried.passed_over(group, key, offset, row):
                 continue
             if self._holes.holds(key, offset, committed_only, row):
                 detail = f"group {group} committed past offset {offset} unprocessed"

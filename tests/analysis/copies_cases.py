@@ -17,6 +17,7 @@ from tests.analysis.analysis_rows import (
     positioned,
     topic,
 )
+from tests.analysis.gap_cases import of_next
 
 
 def rewritten(*ids: int, partition: int = 0) -> tuple[str, facts.SequencesRewritten]:
@@ -94,6 +95,12 @@ HANDOVER_CASES: dict[str, tuple[Case, dict[str, int]]] = {
     "handover: in the second rebalance": (
         [*BEGUN, told(2), revoked(), positioned(2, "committed"), MORE, told(2), revoked()],
         REDELIVERED),
+    "handover: of another topic of the name than the commit was told of": (
+        [*BEGUN, *of_next(topic(), MORE), told(2), revoked()], REDELIVERED),
+    "handover, covered: the commit was told of another topic of the name": (
+        [*BEGUN, *of_next(topic(), told(2)), revoked()], {}),
+    "handover, covered: the position is another topic's of the name": (
+        [*BEGUN, MORE, *of_next(topic(), positioned(0)), told(0), revoked()], {}),
     "handover, covered: all that poll() had returned": ([*BEGUN, told(2), revoked()], {}),
     "handover, covered: nothing was returned": (
         [topic(), positioned(5, "committed"), told(5), revoked()], {}),

@@ -5,6 +5,7 @@ Both judges of delivery are held to these cases: the one in memory and the check
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from kafkasim.model import facts
@@ -152,9 +153,96 @@ CUT_OFF: dict[str, tuple[Case, dict[str, int]]] = {
 }  # fmt: skip
 """A leader has cut off what a member has read, and appends something else."""
 
+NEXT = "topic-again"
+
+
+def of_next(*rows: tuple[str, Any]) -> list[tuple[str, Any]]:
+    """The rows of the topic that has the name now."""
+    return [(node, replace(fact, topic_id=NEXT)) for node, fact in rows]
+
+
+BOTH = [
+    topic(), *of_next(topic()), positioned(0), polled([0, 1], [100, 101]),
+    *of_next(positioned(0), polled([0, 1, 2, 3], [200, 201, 202, 203])),
+]  # fmt: skip
+"""A member read the old topic up to offset 2, and the new one up to 4."""
+BACK = polled([4], [104])
+
+CREATED_AGAIN: dict[str, tuple[Case, dict[str, int]]] = {
+    "created again: stale metadata leads back to the old topic": ([*BOTH, BACK], {}),
+    "created again: and forward, where the old topic was left": (
+        [*BOTH, BACK, *of_next(polled([5], [205]))], {}),
+    "created again: no position was set in the new topic": (
+        [topic(), *of_next(topic()), positioned(0), polled([0], [100]),
+         *of_next(polled([1], [201]))], {}),
+    "created again: a record of the old topic is skipped": (
+        [*BOTH, BACK, polled([6], [106])], {"poll-skip": 1}),
+    "created again: a record of the new topic is skipped": (
+        [*BOTH, *of_next(polled([5], [205]))], {"poll-skip": 1}),
+    "created again: the new topic goes on elsewhere than the old one": (
+        [*BOTH, BACK, *of_next(polled([6], [206]))], {"poll-skip": 1}),
+    "created again: the new topic goes on where it was left itself": (
+        [*BOTH, polled([4, 5], [104, 105]), *of_next(polled([4], [204]))],
+        {"nonmonotonic-poll": 1}),
+    "created again: a marker of the new topic": (
+        [*BOTH[:4], *of_next(*marker(2, True), polled([3], [203]))], {}),
+    "created again: a marker of the old topic, where the new one has a record": (
+        [*BOTH[:4], *marker(2, True), *of_next(polled([3], [203]))], {"poll-skip": 1}),
+    "created again: another name is another position": (
+        [topic(), ("controller-1", facts.TopicCreated(2, NEXT, "invoices", 1, 3, 2)),
+         *BOTH[2:], BACK], {"poll-skip": 1}),
+}  # fmt: skip
+"""A consumer keeps its position by the topic's name."""
+
+CUT_OFF |= {
+    "created again: a marker of the new topic at the end of a poll": (
+        [*BOTH[:4], *of_next(*marker(2, True), polled([], [], position=3))], {}),
+    "created again: a record of the new topic at the end of a poll": (
+        [*BOTH[:4], *of_next(wrote(2, 202), *marker(3, True), polled([], [], position=3))],
+        {"poll-skip": 1}),
+}  # fmt: skip
+
+OLD_TOPIC = [topic(), positioned(0), polled([0, 1, 2], [100, 101, 102]), processed(0, 3)]
+NEW_TOPIC = of_next(topic(), positioned(0), acked(0, 200, 201, 202, 203))
+NEW_LOG = of_next(final(1, 200, 201, 202, 203, leading=True))
+REST = of_next(polled([3], [203]), processed(3, 4))
+
+CARRIED_OVER: dict[str, tuple[Case, dict[str, int]]] = {
+    "carried over: less is committed in the new topic than in the old one": (
+        [*OLD_TOPIC, committed(3), *NEW_TOPIC[:2], *of_next(polled([0], [200])), committed(1)], {}),
+    "carried over: a commit of the old topic is stored late": (
+        [*OLD_TOPIC, *NEW_TOPIC[:2], *of_next(polled([0], [200])), committed(3), committed(1)], {}),
+    "carried over: a commit in the new topic goes back": (
+        [*OLD_TOPIC, *NEW_TOPIC[:2], *of_next(polled([0, 1], [200, 201])), committed(2),
+         committed(1)], {"offset-regression": 1}),
+    "carried over: a commit in the old topic goes back": (
+        [*OLD_TOPIC, committed(3), *NEW_TOPIC[:2], positioned(2, "truncation"), committed(2)],
+        {"offset-regression": 1}),
+    "carried over: the position of the old topic": (
+        [*OLD_TOPIC[:1], *NEW_TOPIC, *OLD_TOPIC[2:], *REST, committed(4), *NEW_LOG], {}),
+    "carried over: from where the new topic was left": (
+        [*OLD_TOPIC[:1], *NEW_TOPIC, *of_next(polled([0], [200])), polled([1, 2], [101, 102]),
+         *REST, committed(4), *NEW_LOG], {"skipped-by-commit": 1}),
+    "carried over: a record of the new topic is skipped": (
+        [*OLD_TOPIC[:1], *NEW_TOPIC, polled([0], [100]),
+         *of_next(polled([1], [201]), processed(1, 2)), *REST, committed(4), *NEW_LOG],
+        {"poll-skip": 1, "skipped-by-commit": 1, "unseen": 1}),
+    "carried over: a commit of the old topic": (
+        [*OLD_TOPIC[:1], *NEW_TOPIC, *of_next(polled([0], [200]), processed(0, 1)),
+         polled([1, 2], [101, 102]), committed(3), *of_next(positioned(3, "committed")),
+         *REST, committed(4), *NEW_LOG], {}),
+    "carried over: a commit of the new topic": (
+        [*OLD_TOPIC[:1], *NEW_TOPIC, *of_next(polled([0, 1, 2], [200, 201, 202]), processed(0, 2)),
+         committed(3), *of_next(positioned(3, "committed")), *REST, committed(4), *NEW_LOG],
+        {"skipped-by-commit": 1}),
+}  # fmt: skip
+"""What a group has of another topic of the name: its position, and what it has committed."""
+
 GAP_CASES: dict[str, tuple[Case, dict[str, int]]] = {
+    **CARRIED_OVER,
     **FETCHED_BEFORE,
     **CUT_OFF,
+    **CREATED_AGAIN,
     "not skipped: a marker": (
         [positioned(0), appended(0, 1), *marker(1, True), appended(2, 3, producer=-1),
          polled([0, 2], [100, 102])], {}),

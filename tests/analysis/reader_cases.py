@@ -24,6 +24,7 @@ from tests.analysis.analysis_rows import (
     tombstone,
     topic,
 )
+from tests.analysis.gap_cases import NEXT, of_next
 from tests.scenarios.transaction_cases import COORDINATORS, OFFSETS, OUT, Losses, loss
 from tests.scenarios.transaction_cases import appended as written
 
@@ -46,6 +47,9 @@ RETENTION_CASES: dict[str, tuple[Case, dict[str, int]]] = {
          positioned(2)], {}),
     "not retention: an operator deleted the records": (
         [positioned(0), starts(3, "delete-records"), positioned(3)], {}),
+    "not overtaken: it came from another topic of the name": (
+        [topic(), *of_next(topic()), positioned(0), *of_next(positioned(0)), starts(3),
+         positioned(3)], {}),
     "not overtaken: it gave the partition up before": (
         [positioned(0), positioned(0, "none"), starts(3), positioned(3)], {}),
     "not overtaken: only a marker was deleted": (
@@ -121,6 +125,16 @@ RESET_CASES: dict[str, tuple[Case, dict[str, int], Losses]] = {
         [*READ, positioned(0, "none"), positioned(0)], {}, []),
     "reset, not judged: nobody had read so far": (
         [*READ, positioned(7, "seek"), positioned(0)], {}, []),
+    "reset, not judged: it came from another topic of the name": (
+        [topic(), *READ, *of_next(topic(), polled([5], [205])), positioned(0)], {}, []),
+    "reset, not judged: it came from another topic of the name, where it had not polled": (
+        [topic(), *READ, *of_next(topic(), positioned(5, "seek")), positioned(0)], {}, []),
+    "reset: in one of two topics of a name": (
+        [topic(), *of_next(topic()), *READ, *of_next(*READ, positioned(0))],
+        {"needless-reset": 1}, []),
+    "reset: beside a topic of another name": (
+        [topic(), ("controller-1", facts.TopicCreated(2, NEXT, "invoices", 1, 3, 2)), *READ,
+         *of_next(polled([5], [205])), positioned(0)], {"needless-reset": 1}, []),
     "reset, not judged: the topic was deleted": (
         [*READ, ("controller-1", facts.TopicDeleted(1, T, "orders")), positioned(0)], {}, []),
     "reset, not judged: an old consumer": (
@@ -138,19 +152,18 @@ def told(offset: int, error: str = "NONE") -> tuple[str, facts.CommitResult]:
 
 
 AHEAD = [topic(), *READ]
-NEXT_TOPIC = "orders-again"
 AGAIN: Case = [
     ("controller-1", facts.TopicDeleted(2, T, "orders")),
     tombstone(),
-    ("controller-1", facts.TopicCreated(1, NEXT_TOPIC, "orders", 1, 3, 2)),
-    ("consumer-1", facts.Positioned("g", "m1", NEXT_TOPIC, 0, 2, "earliest")),
+    ("controller-1", facts.TopicCreated(1, NEXT, "orders", 1, 3, 2)),
+    ("consumer-1", facts.Positioned("g", "m1", NEXT, 0, 2, "earliest")),
 ]
 """Topic orders is deleted and created again, and the group starts at offset 2 of the new one."""
 
 
 def told_again(offset: int) -> tuple[str, facts.CommitResult]:
     """What the client tells of a commit in the new topic."""
-    fact = facts.CommitResult("g", "m1", NEXT_TOPIC, 0, offset, 1, "async", "NONE", False)
+    fact = facts.CommitResult("g", "m1", NEXT, 0, offset, 1, "async", "NONE", False)
     return ("consumer-1", fact)
 
 
@@ -175,8 +188,17 @@ COMMIT_CASES: dict[str, tuple[Case, dict[str, int]]] = {
     "commits in order: the topic was created again": (
         [*AHEAD, committed(5), told(5), *AGAIN, committed(3), told_again(3)], {}),
     "commits in a topic that was created again": (
-        [*AHEAD, *AGAIN, committed(3), told_again(3), committed(1), told_again(1)],
+        [*AHEAD, *AGAIN, *of_next(polled([2], [202])), committed(3), told_again(3), committed(1),
+         told_again(1)],
         {"reordered-commit": 1, "offset-regression": 1}),
+    "commits in order: the position went back in the other topic of the name": (
+        [topic(), *of_next(topic()), positioned(0),
+         *of_next(positioned(5, "seek"), polled([5, 6], [205, 206])), committed(7), told_again(7),
+         positioned(1), polled([1], [101]), *of_next(polled([2], [202])), committed(3),
+         told_again(3)], {"offset-regression": 1}),
+    "commits: behind what was left in the other topic": (
+        [*AHEAD, *AGAIN, *of_next(polled([2], [202])), committed(3), told_again(3), committed(1),
+         told(1)], {"reordered-commit": 1, "offset-regression": 1}),
     "commits in order: a position without a poll went back": (
         [topic(), positioned(4), committed(4), told(4), positioned(0, "committed"), committed(0),
          told(0)], {"offset-regression": 1}),

@@ -50,32 +50,41 @@ HANDOVERS = """
     -- What auto-commit acknowledged before a partition was revoked, and what poll() had given by
     -- then, of the partitions and members with such a commit. −1: nothing since the last
     -- revocation, since the position was set, or the commit failed.
+    -- A client keeps and commits positions by name, so all topics of a name count together.
     SELECT run, topic_id, partition, group, member_id, seq, node, given, covered FROM (
-        SELECT run, topic_id, partition, group, member_id, seq, node, revoked,
+        SELECT run, partition, group, member_id, seq, node, revoked,
+               last_value(IF(given >= 0, topic_id, NULL), true) OVER earlier AS topic_id,
                last_value(given, true) OVER earlier AS given,
                last_value(covered, true) OVER earlier AS covered
-        FROM (SELECT run, topic_id, partition, group, member_id, seq, node, false AS revoked,
-                     -1L AS given, CAST(NULL AS BIGINT) AS covered
-              FROM Positioned WHERE reason != 'none'
-              UNION ALL
-              SELECT run, topic_id, partition, group, member_id, seq, node, false,
-                     offsets[size(offsets) - 1] + 1, NULL
-              FROM Polled WHERE size(offsets) > 0
-              UNION ALL
-              SELECT run, topic_id, partition, group, member_id, seq, node, false, NULL,
-                     IF(error = 'NONE', offset, -1L)
-              FROM CommitResult WHERE revoking
-              UNION ALL
-              SELECT run, topic_id, partition, group, member_id, seq, node, NOT lost, -1L, -1L
-              FROM (SELECT run, group, member_id, seq, node, lost,
-                           regexp_extract(tp, '^(.*)-[0-9]+$', 1) AS topic,
-                           CAST(regexp_extract(tp, '-([0-9]+)$', 1) AS BIGINT) AS partition
-                    FROM ConsumerRevoked LATERAL VIEW explode(assignment) AS tp)
-              JOIN (SELECT run, topic, topic_id FROM topics) USING (run, topic))
-        LEFT SEMI JOIN (SELECT run, topic_id, partition, group, member_id FROM CommitResult
+        FROM (SELECT /*+ SHUFFLE_HASH(created_again) */
+                     told.*, coalesce(first_id, topic_id) AS first_id
+              FROM (SELECT run, topic_id, partition, group, member_id, seq, node, false AS revoked,
+                           -1L AS given, CAST(NULL AS BIGINT) AS covered
+                    FROM Positioned WHERE reason != 'none'
+                    UNION ALL
+                    SELECT run, topic_id, partition, group, member_id, seq, node, false,
+                           offsets[size(offsets) - 1] + 1, NULL
+                    FROM Polled WHERE size(offsets) > 0
+                    UNION ALL
+                    SELECT run, topic_id, partition, group, member_id, seq, node, false, NULL,
+                           IF(error = 'NONE', offset, -1L)
+                    FROM CommitResult WHERE revoking
+                    UNION ALL
+                    SELECT run, topic_id, partition, group, member_id, seq, node, NOT lost, -1L, -1L
+                    FROM (SELECT run, group, member_id, seq, node, lost,
+                                 regexp_extract(tp, '^(.*)-[0-9]+$', 1) AS topic,
+                                 CAST(regexp_extract(tp, '-([0-9]+)$', 1) AS BIGINT) AS partition
+                          FROM ConsumerRevoked LATERAL VIEW explode(assignment) AS tp)
+                    JOIN (SELECT run, topic, topic_id FROM topics
+                          LEFT ANTI JOIN created_again USING (run, topic_id)) USING (run, topic))
+                  AS told
+              LEFT JOIN created_again USING (run, topic_id))
+        LEFT SEMI JOIN (SELECT run, coalesce(first_id, topic_id) AS first_id, partition, group,
+                               member_id
+                        FROM CommitResult LEFT JOIN created_again USING (run, topic_id)
                         WHERE revoking AND error = 'NONE')
-            USING (run, topic_id, partition, group, member_id)
-        WINDOW earlier AS (PARTITION BY run, topic_id, partition, group, member_id ORDER BY seq
+            USING (run, first_id, partition, group, member_id)
+        WINDOW earlier AS (PARTITION BY run, first_id, partition, group, member_id ORDER BY seq
                            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING))
     WHERE revoked AND covered >= 0 AND given > covered"""
 

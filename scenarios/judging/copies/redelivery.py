@@ -23,8 +23,8 @@ from kafkasim.scenarios.judging.delivery import Anomaly
 from kafkasim.scenarios.judging.readers.passed import Readers
 from kafkasim.scenarios.judging.source import FactSource, PartitionKey
 
-Owned = tuple[str, str, PartitionKey]
-"""Group, member and partition."""
+Owned = tuple[str, str, str, int]
+"""Group, member, topic name and partition: a client commits positions by name."""
 
 
 class Redeliveries:
@@ -33,6 +33,7 @@ class Redeliveries:
     def __init__(self, trace: FactSource, readers: Readers) -> None:
         self._readers = readers
         self._ids: dict[str, list[str]] = {}  # of topics, by name
+        self._names: dict[str, str] = {}  # and back
         self._covered: dict[Owned, int] = {}  # what the commit before the rebalance acknowledged
         self._found: dict[tuple[PartitionKey, str], list[Anomaly]] = {}
         trace.subscribe(facts.TopicCreated, self._on_topic)
@@ -43,11 +44,13 @@ class Redeliveries:
         ids = self._ids.setdefault(fact.topic, [])
         if fact.topic_id not in ids:
             ids.append(fact.topic_id)
+        self._names[fact.topic_id] = fact.topic
 
     def _on_result(self, _seq: int, _t: int, _node: str, fact: facts.CommitResult) -> None:
         if not fact.revoking:
             return
-        owned = (fact.group, fact.member_id, (fact.topic_id, fact.partition))
+        name = self._names.get(fact.topic_id, "")
+        owned = (fact.group, fact.member_id, name, fact.partition)
         if fact.error == "NONE":
             self._covered[owned] = fact.offset
         else:
@@ -56,11 +59,10 @@ class Redeliveries:
     def _on_revoked(self, seq: int, _t: int, node: str, fact: facts.ConsumerRevoked) -> None:
         for name in fact.assignment:
             topic, _, number = name.rpartition("-")
+            covered = self._covered.pop((fact.group, fact.member_id, topic, int(number)), None)
             for topic_id in self._ids.get(topic, ()):
                 key = (topic_id, int(number))
-                owned = (fact.group, fact.member_id, key)
-                covered = self._covered.pop(owned, None)
-                reader = self._readers.of(*owned)
+                reader = self._readers.of(fact.group, fact.member_id, key)
                 given, reader.given = reader.given, -1
                 if covered is not None and given > covered and not fact.lost:
                     self._note(seq, node, fact.group, key, covered, given)

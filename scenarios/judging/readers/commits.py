@@ -3,10 +3,10 @@
 A consumer commits the positions that it has reached, one request after the other, and sends a
 commit again only while it waits for it (KafkaConsumer.commitSync, ConsumerCoordinator
 .doCommitOffsetsAsync: an async commit is not retried). So the coordinator stores a lower offset
-after a higher one of the same member and generation in three cases only. The position went back in
-between. Or the topic was created again, and the position is one in the new log. Or the client had
-given the earlier commit up, with its connection, and the request arrived late; its application was
-not told that it succeeded.
+after a higher one of the same member and generation in two cases only. The position went back in
+between; it is that of a topic's name, so it may be one in a topic that was created again. Or the
+client had given the earlier commit up, with its connection, and the request arrived late; its
+application was not told that it succeeded.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.delivery import Anomaly
 from kafkasim.scenarios.judging.readers.passed import Readers
-from kafkasim.scenarios.judging.source import FactSource, PartitionKey
+from kafkasim.scenarios.judging.source import FactSource
 
 Committer = tuple[str, str, int, str, int]
 """Group, member, generation, topic name, partition."""
@@ -40,13 +40,14 @@ class CommitOrder:
     def __init__(self, trace: FactSource, readers: Readers) -> None:
         self._readers = readers
         self._topics: dict[str, str] = {}  # topic id -> name
-        self._ids: dict[str, str] = {}  # and back
-        self._again: set[str] = set()  # ids of topics whose name another one had before
+        self._ids: dict[str, list[str]] = {}  # and back, the last one last
         self._last: dict[tuple[str, str, int], tuple[Committer, int]] = {}  # of each partition
         self._stored: dict[tuple[Committer, int], int] = {}  # how often each offset was stored
         self._told: dict[tuple[Committer, int], int] = {}  # how often a commit of it succeeded
-        self._placed: dict[tuple[str, str, PartitionKey], int] = {}  # the highest one that was set
-        self._lowest: dict[tuple[str, str, PartitionKey], int] = {}  # to which it has gone back
+        # By group, member, topic name and partition: the highest position that was set, and the
+        # lowest to which it has gone back.
+        self._placed: dict[tuple[str, str, str, int], int] = {}
+        self._lowest: dict[tuple[str, str, str, int], int] = {}
         self._found: dict[Committer, list[_Stored]] = {}
         trace.subscribe(facts.TopicCreated, self._on_topic)
         trace.subscribe(facts.Positioned, self._on_positioned)
@@ -54,16 +55,20 @@ class CommitOrder:
         trace.subscribe(facts.CommitResult, self._on_result)
 
     def _on_topic(self, _seq: int, _t: int, _node: str, fact: facts.TopicCreated) -> None:
-        self._topics[fact.topic_id] = fact.topic
-        if fact.topic in self._ids:
-            self._again.add(fact.topic_id)
-        self._ids[fact.topic] = fact.topic_id
+        if fact.topic_id not in self._topics:
+            self._topics[fact.topic_id] = fact.topic
+            self._ids.setdefault(fact.topic, []).append(fact.topic_id)
 
     def _on_positioned(self, _seq: int, _t: int, _node: str, fact: facts.Positioned) -> None:
         if fact.reason != "none":
-            reader = (fact.group, fact.member_id, (fact.topic_id, fact.partition))
-            highest = max(self._placed.get(reader, -1), self._readers.of(*reader).read)
-            if fact.offset < highest or (highest < 0 and fact.topic_id in self._again):
+            name = self._topics.get(fact.topic_id, fact.topic_id)
+            reader = (fact.group, fact.member_id, name, fact.partition)
+            read = [
+                self._readers.of(fact.group, fact.member_id, (topic_id, fact.partition)).read
+                for topic_id in self._ids.get(name, [fact.topic_id])
+            ]
+            highest = max(self._placed.get(reader, -1), *read)
+            if fact.offset < highest:
                 self._lowest[reader] = min(fact.offset, self._lowest.get(reader, fact.offset))
             self._placed[reader] = max(fact.offset, highest)
 
@@ -91,8 +96,8 @@ class CommitOrder:
         found = []
         for committer, each in self._found.items():
             group, member, _, topic, partition = committer
-            key = (self._ids.get(topic, topic), partition)
-            lowest = self._lowest.get((group, member, key), 1 << 62)
+            key = (self._ids.get(topic, [topic])[-1], partition)
+            lowest = self._lowest.get((group, member, topic, partition), 1 << 62)
             bad = [
                 one
                 for one in each

@@ -9,6 +9,11 @@ Fetcher.fetchRecords, only asks whether the position is still where that fetch g
 the log may have lost these records. So the records of a poll say which log was read, and whether an
 offset between them held a record for the reader is asked of the log of that time. A poll without
 records may have read the log of the last record before, or that of now.
+
+A consumer keeps its position by the topic's name (SubscriptionState, in all releases), and fetches
+from it whatever topic id its metadata has. So what it must get next is kept by name here, too: a
+topic that was created again goes on where the consumer left the one before, and so does the old one
+if stale metadata leads back to it. Which offsets hold nothing is asked of the log that was read.
 """
 
 from __future__ import annotations
@@ -31,11 +36,22 @@ class ReadingOrder:
         self._holes = holes
         self._note = note
         self._before = FetchedBefore(trace)
+        self._names: dict[str, str] = {}  # topic id -> name
         self._expected: dict[Reader, int] = {}  # the offset that poll() must go on with
-        self._last: dict[Reader, tuple[int, int]] = {}  # offset and id of the last record
+        # The topic id of the log that was read, and the offset and id of the last record of it.
+        self._last: dict[Reader, tuple[str, tuple[int, int]]] = {}
         # By group and partition: offsets that had nothing for a member when it passed over them,
         # and the first row in which one did.
         self._over: dict[tuple[str, PartitionKey], dict[int, int]] = {}
+        trace.subscribe(facts.TopicCreated, self._on_topic)
+
+    def _on_topic(self, _seq: int, _t: int, _node: str, fact: facts.TopicCreated) -> None:
+        self._names[fact.topic_id] = fact.topic
+
+    def _reader(self, fact: facts.Positioned | facts.Polled) -> Reader:
+        topic_id = fact.topic_id
+        name = self._names.get(topic_id, topic_id)
+        return fact.group, fact.member_id, (name, fact.partition)
 
     def had_nothing(self, group: str, key: PartitionKey, offset: int, before: int) -> bool:
         """Return whether a member had passed over an offset before a row: it had nothing for it.
@@ -46,13 +62,13 @@ class ReadingOrder:
 
     def positioned(self, fact: facts.Positioned) -> None:
         """Take a position that was set."""
-        self._last.pop((fact.group, fact.member_id, (fact.topic_id, fact.partition)), None)
-        self._before.positioned(self._expected, fact)
+        reader = self._reader(fact)
+        self._last.pop(reader, None)
+        self._before.positioned(self._expected, reader, fact)
 
     def polled(self, seq: int, node: str, fact: facts.Polled) -> None:
         """Take what poll() tells, and note where it does not go on from the offset before."""
-        key = (fact.topic_id, fact.partition)
-        reader = (fact.group, fact.member_id, key)
+        reader = self._reader(fact)
         expected = self._expected.get(reader)
         if expected is None:
             return
@@ -62,10 +78,12 @@ class ReadingOrder:
                 self._jump(seq, node, fact, expected, offset, (offset, record_id))
             expected = offset + 1
         if fact.offsets:
-            self._last[reader] = (fact.offsets[-1], fact.record_ids[-1])
+            self._last[reader] = (fact.topic_id, (fact.offsets[-1], fact.record_ids[-1]))
         if fact.position > expected:
             if not explains(reader, expected, fact.position):
-                self._jump(seq, node, fact, expected, fact.position, self._last.get(reader))
+                topic_id, read = self._last.get(reader, ("", None))
+                read = read if topic_id == fact.topic_id else None
+                self._jump(seq, node, fact, expected, fact.position, read)
             expected = fact.position
         self._expected[reader] = expected
 

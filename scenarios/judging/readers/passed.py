@@ -8,7 +8,7 @@ from kafkasim.model import facts
 from kafkasim.scenarios.judging.source import FactSource, PartitionKey
 
 Place = tuple[str, str, int]
-"""Group, topic name, partition."""
+"""Group, topic, partition; the topic's name or id, as the judge says."""
 
 
 class Passed:
@@ -140,22 +140,27 @@ class Reader:
     __slots__ = ("before", "given", "position", "read")
 
     def __init__(self) -> None:
-        self.position = -1  # told last
+        self.position = -1  # told last; −1 also if the member is in another topic of this name
         self.before = -1  # the position before the last Positioned
         self.read = -1  # the highest position that poll() has told
         self.given = -1
-        """The offset after the last record of poll() since the position was set; whoever judges
-        that the partition was revoked takes it back"""
+        """The offset after the last record of poll() since the position was set, whichever topic
+        of this name it is of; whoever judges that the partition was revoked takes it back"""
 
 
 class Readers:
     """Follows all members, once for the judges that ask where one was.
 
     It is made before them: when a judge is told Positioned, ``before`` is the position until then.
+    A consumer keeps its position by the topic's name: in a topic that was created again it goes on
+    where it was in the one before, and then it has no position there any more.
     """
 
     def __init__(self, trace: FactSource) -> None:
         self._readers: dict[tuple[str, str, str, int], Reader] = {}
+        self._ids: dict[str, dict[str, None]] = {}  # of the topics of a name
+        self._others: dict[str, list[str]] = {}  # topic id -> ids of others of its name, if any
+        trace.subscribe(facts.TopicCreated, self._on_topic)
         trace.subscribe(facts.Positioned, self._on_positioned)
         trace.subscribe(facts.Polled, self._on_polled)
 
@@ -175,8 +180,16 @@ class Readers:
             if (of, *partition) == (group, *key)
         )
 
+    def _on_topic(self, _seq: int, _t: int, _node: str, fact: facts.TopicCreated) -> None:
+        ids = self._ids.setdefault(fact.topic, {})
+        ids[fact.topic_id] = None
+        if len(ids) > 1:
+            self._others |= {each: [other for other in ids if other != each] for each in ids}
+
     def _on_positioned(self, _seq: int, _t: int, _node: str, fact: facts.Positioned) -> None:
         reader = self.of(fact.group, fact.member_id, (fact.topic_id, fact.partition))
+        if fact.topic_id in self._others:
+            self._go_over(fact, reader)
         reader.before = reader.position
         if fact.reason == "none":
             reader.position = -1
@@ -188,8 +201,18 @@ class Readers:
         reader = self._readers.get((fact.group, fact.member_id, fact.topic_id, fact.partition))
         if reader is None:
             reader = self.of(fact.group, fact.member_id, (fact.topic_id, fact.partition))
+        if fact.topic_id in self._others:
+            self._go_over(fact, reader)
         position = reader.position = fact.position
         if position > reader.read:
             reader.read = position
         if fact.offsets:
             reader.given = fact.offsets[-1] + 1
+
+    def _go_over(self, fact: facts.Positioned | facts.Polled, reader: Reader) -> None:
+        """Take a member from the other topics of a name to this one."""
+        for other in self._others[fact.topic_id]:
+            left = self._readers.get((fact.group, fact.member_id, other, fact.partition))
+            if left is not None:
+                reader.given = max(reader.given, left.given)
+                left.position = left.given = -1

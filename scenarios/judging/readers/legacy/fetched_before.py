@@ -10,11 +10,12 @@ back is not known here: whoever was given the lost records is flagged.
 from __future__ import annotations
 
 from kafkasim.model import facts
-from kafkasim.scenarios.judging.source import FactSource, PartitionKey
+from kafkasim.scenarios.judging.source import FactSource
 
 RESETS = ("earliest", "latest")
 
-Reader = tuple[str, str, PartitionKey]
+Reader = tuple[str, str, tuple[str, int]]
+"""Group, member, and topic name with partition."""
 
 
 class FetchedBefore:
@@ -25,9 +26,10 @@ class FetchedBefore:
         self._resets: dict[Reader, tuple[int, int]] = {}  # the offsets expected before and after
         trace.subscribe(facts.PartitionOwner, self._on_owner)
 
-    def positioned(self, readers: dict[Reader, int], fact: facts.Positioned) -> None:
+    def positioned(
+        self, readers: dict[Reader, int], reader: Reader, fact: facts.Positioned
+    ) -> None:
         """Set the offset that a reader must get next, or forget the reader: its reason is none."""
-        reader = (fact.group, fact.member_id, (fact.topic_id, fact.partition))
         before, after = readers.pop(reader, fact.offset), fact.offset
         self._resets.pop(reader, None)
         if fact.reason == "none":

@@ -1,0 +1,1 @@
+"""Topics that were created again under their names."""
