@@ -156,6 +156,13 @@ class ClientRules:
         """
         return True
 
+    def resumes_within_batch(self) -> bool:
+        """Return whether poll() goes on within a batch of which max.poll.records left the rest.
+
+        The position is behind the last record that was returned (CompletedFetch.fetchRecords).
+        """
+        return True
+
     def validates_position(self) -> bool:
         """Return whether a position is validated when its leader epoch changes (KIP-320)."""
         return True

@@ -168,6 +168,13 @@ class HandsOverAtOnce(ClientRules):
         return False
 
 
+class DropsRestOfBatch(ClientRules):
+    """What max.poll.records leaves of a batch is not returned."""
+
+    def resumes_within_batch(self) -> bool:
+        return False
+
+
 class NewPartitionsUnseen(ClientRules):
     """The leader of a classic group goes by the partitions that topics had when it assigned."""
 
@@ -361,6 +368,11 @@ MUTATIONS: tuple[Variant, ...] = (
         "M61-hands-over-at-once", "KIP-429", (HandsOverAtOnce,),
         "early-handover", "cooperative-rebalance",
         "A cooperative member's partition is given to another one only after it was revoked.",
+    ),
+    Variant(
+        "M62-drops-rest-of-batch", "CompletedFetch.fetchRecords", (DropsRestOfBatch,),
+        "poll-skip", "stale-topic-id",
+        "The next poll() goes on behind the last record that was returned.",
     ),
     Variant(
         "M70-keys-collide", "SkimpyOffsetMap", (KeysCollide,),

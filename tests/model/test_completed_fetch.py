@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kafkasim.model.client.consumer.completed_fetch import CompletedFetch
 from kafkasim.model.client.consumer.subscription import TopicPartitionState
 from kafkasim.model.errors import NONE
-from kafkasim.model.messages import FetchPartitionResponse
+from kafkasim.model.messages import FetchPartition, FetchPartitionResponse
 from kafkasim.model.records import (
     EndTransactionMarker,
     Record,
@@ -24,6 +24,10 @@ from kafkasim.model.storage.files import MemoryFiles
 from kafkasim.model.storage.log.unified_log import UnifiedLog
 from tests.model.storage_support import RECORD_BYTES, TP, config, make_log
 from tests.model.test_storage_transactions import COORDINATOR, end, send
+
+
+def asked(offset: int) -> FetchPartition:
+    return FetchPartition(TP, "topic-id", offset, -1, 0, -1, 1 << 20)
 
 
 def fetched(
@@ -45,7 +49,7 @@ def fetched(
         batches,
         aborted_transactions=aborted,
     )
-    return CompletedFetch(TopicPartitionState(TP), offset, response)
+    return CompletedFetch(TopicPartitionState(TP), asked(offset), response)
 
 
 def offsets(fetch: CompletedFetch, limit: int = 500) -> list[int]:
@@ -107,7 +111,7 @@ def test_a_gap_behind_the_last_record_of_a_poll_is_passed_by_the_next() -> None:
     first = RecordBatch(0, 4, 0, -1, -1, -1, records, 100, 0, offset_deltas=(0, 1))
     last = RecordBatch(5, 9, 1, -1, -1, -1, (), 60, 0, offset_deltas=())
     response = FetchPartitionResponse(TP, NONE, 10, 10, 0, (first, last))
-    fetch = CompletedFetch(TopicPartitionState(TP), 0, response)
+    fetch = CompletedFetch(TopicPartitionState(TP), asked(0), response)
     seen = [(offsets(fetch, 2), fetch.next_offset, fetch.consumed) for _ in range(2)]
     assert seen == [([0, 1], 2, False), ([], 10, True)]
 

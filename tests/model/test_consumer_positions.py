@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kafkasim.model.errors import NONE, Errors
-from kafkasim.model.facts import Positioned
+from kafkasim.model.facts import Polled, Positioned
 from kafkasim.model.messages import (
     FetchPartitionResponse,
     FetchRequest,
@@ -213,3 +213,28 @@ def test_a_leader_that_a_refusal_names_validates_the_position_without_new_metada
     assert fetches(h, seen) == [("broker-1", 1)]
     assert len(h.cluster.requests(OffsetsForLeaderEpochRequest)) == 1
     assert len(h.cluster.requests(MetadataRequest)) == asked
+
+
+def test_records_are_told_of_the_topic_that_was_asked_for_them() -> None:
+    """The topic was created again, and is fetched from another node, before the answer comes.
+
+    Its records are returned all the same: FetchCollector.fetchRecords asks for the position alone.
+    """
+    h, group = start(records=0)
+    polled(h, 500)
+    fetch, metadata = h.cluster.handlers[FetchRequest], h.cluster.metadata
+    asked = h.withheld[-1]
+
+    def again(node: str, m: MetadataRequest) -> object:
+        known = metadata(node, m)
+        return replace(known, topics=tuple([replace(t, topic_id="id-2") for t in known.topics]))
+
+    h.cluster.handlers[MetadataRequest] = again
+    new_leader(h, group, epoch=0)
+    polled(h, 500)
+    now = h.withheld[-1]
+    assert [m.partitions[0].topic_id for _, _, m in (asked, now)] == ["id-t", "id-2"]
+    group.logs[T0] = 1
+    h.respond(*asked[:2], fetch("broker-0", asked[2]))
+    polled(h, 500)
+    assert [(p.topic_id, p.offsets) for p in h.of(Polled)] == [("id-t", (0,))]

@@ -49,6 +49,7 @@ SEEDS = {
     "M51-decisions-forgotten": 2,
     "M60-keeps-lost-partitions": 1,
     "M61-hands-over-at-once": 1,
+    "M62-drops-rest-of-batch": 1,
     "M71-start-epoch-dropped": 1,
     "M81-share-delivers-once-more": 1,
 }

@@ -13,21 +13,24 @@ from kafkasim.model.records import EndTransactionMarker, RecordBatch
 
 if TYPE_CHECKING:
     from kafkasim.model.client.consumer.subscription import TopicPartitionState
-    from kafkasim.model.messages import FetchPartitionResponse
+    from kafkasim.model.messages import FetchPartition, FetchPartitionResponse
 
 RecordTuple = tuple[int, Any, Any, int]  # offset, record id, key, timestamp in ms
 
 
 class CompletedFetch:
-    """Records that were fetched from ``fetch_offset`` on, in the order of their offsets."""
+    """Records that were fetched from an offset on, in the order of their offsets."""
 
-    __slots__ = ("_aborted", "_aborting", "batch", "next_offset", "response", "state")
+    __slots__ = ("_aborted", "_aborting", "batch", "next_offset", "response", "state", "topic_id")
 
     def __init__(
-        self, state: TopicPartitionState, fetch_offset: int, response: FetchPartitionResponse
+        self, state: TopicPartitionState, asked: FetchPartition, response: FetchPartitionResponse
     ) -> None:
         self.state = state
-        self.next_offset = fetch_offset
+        self.topic_id = asked.topic_id
+        """Of the topic that was read, for facts: the position may be another topic's by now, and
+        the next fetch under way, from another node"""
+        self.next_offset = asked.fetch_offset
         self.response = response
         self.batch = 0  # the index of the batch to read next
         # The aborted transactions that have not begun yet, the next one last: (first offset,
@@ -72,6 +75,12 @@ class CompletedFetch:
         if batches:
             self.next_offset = max(self.next_offset, batches[-1].last_offset + 1)
         return taken
+
+    def drop_rest_of_batch(self) -> None:
+        """Go on behind the batch that the last :meth:`take` has left, without its records."""
+        if not self.consumed:
+            self.next_offset = max(self.next_offset, self.response.batches[self.batch].next_offset)
+            self.batch += 1
 
     def _is_aborted(self, batch: RecordBatch) -> bool:
         """Return whether a batch's transaction was aborted; take note of where those begin and

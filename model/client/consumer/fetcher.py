@@ -102,8 +102,7 @@ class NodeFetch:
             state.fetched_us = now
             if part.batches or part.error:
                 state.buffered = True
-                offset = asked[tp].fetch_offset
-                fetcher.completed.append(CompletedFetch(state, offset, part))
+                fetcher.completed.append(CompletedFetch(state, asked[tp], part))
                 if part.error in NAMES_LEADER:
                     moved.append(part)
             else:
@@ -293,6 +292,8 @@ class Fetcher:
                 self._drop_first()
                 continue
             records = fetch.take(room)
+            if len(records) == room and not self._rules.resumes_within_batch():
+                fetch.drop_rest_of_batch()
             advanced = fetch.next_offset > state.position
             state.position = fetch.next_offset
             if not records and fetch.corrupt:
@@ -306,24 +307,23 @@ class Fetcher:
                 self._drop_first()
             if advanced:
                 self.position_advanced = True
-                self._tell_polled(state, records)
+                self._tell_polled(fetch, records)
             if records:
                 room -= len(records)
                 tp = state.tp
                 polled[tp] = polled[tp] + tuple(records) if tp in polled else tuple(records)
         return polled
 
-    def _tell_polled(self, state: TopicPartitionState, records: list[RecordTuple]) -> None:
+    def _tell_polled(self, fetch: CompletedFetch, records: list[RecordTuple]) -> None:
         """Tell of records, with the id of the topic that they are of: it may be gone by now."""
-        tp = state.tp
-        assert state.asked is not None, state
+        state = fetch.state
         offsets, record_ids, _, _ = zip(*records) if records else ((), (), (), ())
         self._process.out.append(
             Polled(
                 self._config.group_id,
                 self._membership.member_id,
-                state.asked.topic_id,
-                tp.partition,
+                fetch.topic_id,
+                state.tp.partition,
                 state.position,
                 state.high_watermark,
                 offsets,
