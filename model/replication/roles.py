@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from kafkasim.model.directories import MIGRATING
 from kafkasim.model.errors import Errors
 from kafkasim.model.records import TopicPartition
+from kafkasim.model.replication.partitions.leader_state import LeaderState
 from kafkasim.model.replication.partitions.partition import READS, Partition
 from kafkasim.model.storage.files import DiskError
 
@@ -188,6 +189,8 @@ class RoleChanges:
         partition.delayed.leadership_ended(Errors.NOT_LEADER_OR_FOLLOWER, now)
         if not delete:
             return
+        if isinstance(partition.role, LeaderState):
+            partition.role.end()  # Partition.delete: no answer to a proposal is taken any more
         delayed = partition.delayed
         for entry in [*delayed.session_entries, *delayed.consumer_entries]:
             entry.detach()

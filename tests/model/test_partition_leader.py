@@ -156,6 +156,22 @@ def test_a_retried_proposal_keeps_the_broker_epochs_that_it_was_built_with() -> 
     assert sent.partitions[0].new_isr == ((1, 1), (2, 2))
 
 
+def test_the_answer_to_a_proposal_changes_nothing_where_the_partition_is_deleted() -> None:
+    """Partition.delete clears the ISR, so submitAlterPartition ignores the answer."""
+    trio = Trio(replica_lag_time_max_ms=1000)
+    trio.tell(1)
+    node = trio.nodes[1]
+    leader = node.leader
+    trio.produce(1, 7)
+    leader._propose(leader.state.shrink((2, 3)), trio.now)
+    node.replicas.roles.stop(TP, TOPIC_ID, trio.now)
+    trio.drain(1)
+    told = len(trio.facts)
+    trio.controller(1)
+    assert trio.registration.isr == (1,)
+    assert (leader.log.high_watermark, trio.facts[told:]) == (0, [])
+
+
 def test_metadata_that_repeats_an_answer_replaces_the_next_expansion() -> None:
     """Partition.makeLeader refuses an older partition epoch alone; KAFKA.md, 1.6."""
     trio = Trio()
