@@ -66,7 +66,7 @@ def test_the_page_has_the_sections_that_its_text_refers_to() -> None:
 
 
 def test_every_bug_is_a_variant_or_explained() -> None:
-    explained = set(re.findall(r"\*\*(B\d\d)\b", PAGE.read_text()))
+    explained = set(re.findall(r"\*\*(B\d\d+)\b", PAGE.read_text()))
     known = explained | {name[:3] for name in VARIANTS}
     wrong = [
         f"{place}: {bug}"

@@ -163,6 +163,14 @@ class ClientRules:
         """
         return True
 
+    def keeps_reconciled_topics(self) -> bool:
+        """Return whether a member keeps what it has reconciled when the names of more topics come.
+
+        Metadata may know only some of the topics of an assignment (KIP-848). If what is resolved
+        later counts as the whole assignment, the member gives the rest up (KAFKA-16198, B99).
+        """
+        return True
+
     def validates_position(self) -> bool:
         """Return whether a position is validated when its leader epoch changes (KIP-320)."""
         return True

@@ -294,6 +294,15 @@ class ReplicationRules:
         """
         return None
 
+    def skips_diverged_followers(self) -> bool:
+        """Return whether the fetch offset of a follower that is told where its log diverged is no
+        progress.
+
+        It is the end of a log that the leader has not. Counted as the follower's log end it takes
+        records for replicated that the follower lacks (KAFKA-13141, B100).
+        """
+        return True
+
     def session_keeps_epoch(self) -> bool:
         """Return whether a fetch session remembers the leader epoch of each partition.
 

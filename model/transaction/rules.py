@@ -75,6 +75,30 @@ class TransactionRules:
         """Return whether the coordinator of a partition gives it up when it is deposed."""
         return True
 
+    def may_expire_again(self) -> bool:
+        """Return whether an id whose tombstone could not be written is as it was before.
+
+        Otherwise its change to Dead is pending for ever, and its producers are told
+        CONCURRENT_TRANSACTIONS (KAFKA-7519, B102).
+        """
+        return True
+
+    def start_may_go_back(self) -> bool:
+        """Return whether a transaction may begin before the last one of its id, by the clock.
+
+        Otherwise completeTransitionTo throws: the request has no answer, and the change is pending
+        for ever (KAFKA-8803, B101).
+        """
+        return True
+
+    def removes_own_markers_only(self) -> bool:
+        """Return whether an old answer to markers ends nothing but what it was sent for.
+
+        By the transactional id alone it ends the wait of a coordinator that was elected again, and
+        the transaction stays decided (KAFKA-16352, B103).
+        """
+        return True
+
     def load_replaces_state(self) -> bool:
         """Return whether a coordinator can load a partition whose state it still has.
 

@@ -147,6 +147,8 @@ class TransactionStateManager:
             return
 
         def appended(error: Errors, at: int) -> None:
+            if error is NONE and self._begins_too_early(transactional_id, transit):
+                return  # IllegalStateException
             if error is NONE:
                 error = self._complete(transactional_id, coordinator_epoch, transit, reason)
             else:
@@ -160,6 +162,15 @@ class TransactionStateManager:
         record = transaction_record(transactional_id, transit, version, now_ms)
         shard = self.owned.by_partition[self.partition_for(transactional_id)]
         self._append(shard, (record,), transit.txn_timeout_ms, appended, now)
+
+    def _begins_too_early(self, transactional_id: str, transit: TxnTransitMetadata) -> bool:
+        found = self.get(transactional_id)
+        return (
+            transit.state is ONGOING
+            and isinstance(found, CoordinatorEpochAndTxnMetadata)
+            and found.metadata.current.start_timestamp_ms > transit.start_timestamp_ms
+            and not self._rules.start_may_go_back()
+        )
 
     def _complete(
         self,
@@ -321,7 +332,7 @@ class TransactionStateManager:
                 if error is NONE and each.pending is DEAD and shard.context.epoch == epoch:
                     del shard.transactions[each.transactional_id]
                     self.runtime.out.append(_expired(each, dead, epoch))
-                else:
+                elif error is NONE or self._rules.may_expire_again():
                     each.pending = None
 
         self._append(shard, tuple(records), self.config.request_timeout_ms, appended, now)

@@ -29,7 +29,7 @@ BUGS: tuple[Variant, ...] = tuple(
             *TRANSACTIONS,
             *SHARE_BUGS,
         ),
-        key=lambda variant: variant.id,
+        key=lambda variant: int(variant.id[1:].partition("-")[0]),
     )
 )
 """The historical bugs. Each has a script of its own name in scenarios/catalogue/bugs."""

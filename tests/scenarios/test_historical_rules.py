@@ -110,6 +110,11 @@ METHODS: dict[str, tuple[str, ...]] = {
     "B95": ("replication.advances_after_isr_change",),
     "B97": ("zk_controller.startup_takes_offline",),
     "B98": ("client.new_epoch_renumbers_idle",),
+    "B99": ("client.keeps_reconciled_topics",),
+    "B100": ("replication.skips_diverged_followers",),
+    "B101": ("transaction.start_may_go_back",),
+    "B102": ("transaction.may_expire_again",),
+    "B103": ("transaction.removes_own_markers_only",),
     "B96": ("storage.high_watermark_after_reset",),
 }
 
@@ -127,7 +132,7 @@ WAITING: dict[str, str] = {
 }
 """Entries without a method, each with the reason."""
 
-NAMED = re.compile(r"^- \*\*(B\d\d) |\bSibling (B\d\db)", re.MULTILINE)
+NAMED = re.compile(r"^- \*\*(B\d\d+) |\bSibling (B\d\db)", re.MULTILINE)
 
 
 def _entries(end: str, siblings: bool = False) -> list[str]:

@@ -109,6 +109,8 @@ class FetchReader:
                 result.urgent = True
                 answer = self._unresolved(asked) or answer
                 reads.append((asked, partition, high_watermark, answer))
+                if answer.diverging_epoch is not None and first:
+                    self._diverged(partition, asked, request, now)
                 continue
             leader_end = partition.log.local.log_end_offset
             bound = leader_end if replica >= 0 else self.bound(partition, request)
@@ -125,6 +127,15 @@ class FetchReader:
             elif leader is not None:
                 leader.update_follower(asked, replica, request.replica_epoch, leader_end, now)
         return result
+
+    def _diverged(
+        self, partition: Partition, asked: FetchPartition, request: FetchRequest, now: int
+    ) -> None:
+        """Leave the progress of a follower as it is whose log is not the leader's up to there."""
+        leader, replica = partition.role.leadership, request.replica_id
+        if leader is not None and replica >= 0 and not self._rules.skips_diverged_followers():
+            end = partition.log.local.log_end_offset
+            leader.update_follower(asked, replica, request.replica_epoch, end, now)
 
     def _unresolved(self, asked: FetchPartition) -> FetchPartitionResponse | None:
         """Return the answer if the metadata cache has no name for the topic id, else None.

@@ -154,7 +154,8 @@ class TransactionMarkerChannelManager:
 
     def remove_markers_for_txn(self, pending: PendingCompleteTxn) -> None:
         """Leave a transaction decided; no answer completes it any more."""
-        if self._with_pending_markers.get(pending.transactional_id) is pending:
+        known = self._with_pending_markers.get(pending.transactional_id)
+        if known is not None and (known is pending or not self._rules.removes_own_markers_only()):
             del self._with_pending_markers[pending.transactional_id]
 
     # ------------------------------------------------------------------- the sender's thread

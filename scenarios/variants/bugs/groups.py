@@ -70,6 +70,14 @@ class OldConsumerAlwaysCommits(ClientRules):
         return True
 
 
+class LateTopicsAreAll(ClientRules):
+    """Partitions whose topics get their names later are taken for the whole assignment."""
+
+    def keeps_reconciled_topics(self) -> bool:
+        """Return False: what was reconciled before is given up."""
+        return False
+
+
 GROUPS: tuple[Variant, ...] = (
     Variant(
         "B85-old-consumer-reads-on", "KAFKA-228", (OldConsumerReadsOn,),
@@ -88,5 +96,11 @@ GROUPS: tuple[Variant, ...] = (
         "EXCL", "B67-kip848-partition-epoch-lost",
         "The coordinator of a consumer group gives a partition to nobody before its owner has"
         " revoked it, also if it was to be given back to that owner meanwhile.",
+    ),
+    Variant(
+        "B99-late-topic-is-all", "KAFKA-16198", (LateTopicsAreAll,),
+        "unseen", "B99-late-topic-is-all",
+        "A member of a consumer group keeps what it has while it learns the names of topics that it"
+        " gets in addition.",
     ),
 )  # fmt: skip

@@ -84,6 +84,13 @@ class AnyReplicaMayBeRead(ReplicationRules):
         return bool(remote.log_start_offset <= offset <= remote.leo)
 
 
+class DivergedFetchIsProgress(ReplicationRules):
+    """A fetch that is answered with where the logs diverge counts as one that has succeeded."""
+
+    def skips_diverged_followers(self) -> bool:
+        return False
+
+
 ISR: tuple[Variant, ...] = (
     Variant(
         "B18-hw-under-min-isr", "KAFKA-15583", (HighWatermarkMovesBelowMinIsr,),
@@ -124,5 +131,10 @@ ISR: tuple[Variant, ...] = (
         "B95-hw-waits-after-shrink", "KAFKA-13091", (HighWatermarkWaitsForFetch,),
         "LIVE", "B95-hw-waits-after-shrink",
         "The high watermark moves on once the member that held it back has left the ISR.",
+    ),
+    Variant(
+        "B100-diverged-fetch-counts", "KAFKA-13141", (DivergedFetchIsProgress,),
+        "ISRDATA", "B100-diverged-fetch-counts",
+        "A follower that still has to truncate its log does not join the ISR for its length.",
     ),
 )  # fmt: skip

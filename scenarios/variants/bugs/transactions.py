@@ -108,6 +108,30 @@ class TimeoutKeepsEpoch(TransactionRules):
         return False
 
 
+class TransactionsBeginInOrder(TransactionRules):
+    """A transaction whose begin lies before the last one's cannot complete its change to Ongoing.
+
+    The exception leaves the request without an answer, and the change pending.
+    """
+
+    def start_may_go_back(self) -> bool:
+        return False
+
+
+class FailedExpiryIsPending(TransactionRules):
+    """The change to Dead stays pending when the tombstone could not be written."""
+
+    def may_expire_again(self) -> bool:
+        return False
+
+
+class AnyAnswerEndsWait(TransactionRules):
+    """An answer from an earlier tenure of the coordinator ends the wait for the present markers."""
+
+    def removes_own_markers_only(self) -> bool:
+        return False
+
+
 class AnyMemberCommitsInTransaction(GroupRules):
     """A transaction takes offsets without a look at the member and its generation."""
 
@@ -190,6 +214,21 @@ TRANSACTIONS: tuple[Variant, ...] = (
         "B61-zombie-offsets-in-txn", "KIP-447", (AnyMemberCommitsInTransaction,),
         "duplicate-output", "B61-zombie-offsets-in-txn",
         "A member that has lost its partitions commits nothing of them in a transaction.",
+    ),
+    Variant(
+        "B101-clock-goes-back", "KAFKA-8803", (TransactionsBeginInOrder,),
+        "LIVE", "B101-clock-goes-back",
+        "A transaction begins whatever the coordinator's clock says of the one before.",
+    ),
+    Variant(
+        "B102-failed-expiry-is-pending", "KAFKA-7519", (FailedExpiryIsPending,),
+        "LIVE", "B102-failed-expiry-is-pending",
+        "A transactional id whose tombstone could not be written can be used, and expire later.",
+    ),
+    Variant(
+        "B103-old-answer-ends-wait", "KAFKA-16352", (AnyAnswerEndsWait,),
+        "LIVE", "B103-old-answer-ends-wait",
+        "A decided transaction ends, though an answer from an earlier tenure comes in between.",
     ),
     Variant(
         "B55-abort-index-lost", "KAFKA-13727", (IndexEndsWithTheMap,),

@@ -56,7 +56,7 @@ class ConsumerGroupMember:
             config, rules, lookup, subscription, membership, metadata, offset_fetcher, poll
         )
         self.manager = manager = ConsumerMembershipManager(
-            config, metadata, subscription, membership, self.commits, offset_fetcher, poll
+            config, rules, metadata, subscription, membership, self.commits, offset_fetcher, poll
         )
         self._heartbeat = HeartbeatManager(config, lookup, subscription, membership, manager, poll)
         manager.heartbeat = self._heartbeat.advance

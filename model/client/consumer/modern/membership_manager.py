@@ -28,6 +28,7 @@ from kafkasim.model.client.consumer.modern.member_state import (
     LocalAssignment,
     MemberState,
 )
+from kafkasim.model.client.consumer.modern.target import TargetAssignment
 from kafkasim.model.client.exceptions import KafkaError
 from kafkasim.model.errors import Errors
 from kafkasim.model.facts import ConsumerAssigned, ConsumerRevoked, Rebalanced
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from kafkasim.model.client.consumer.poll import Poll
     from kafkasim.model.client.consumer.subscription import SubscriptionState, TopicPartitionState
     from kafkasim.model.client.net.metadata import Metadata
+    from kafkasim.model.client.rules import ClientRules
     from kafkasim.model.config import ConsumerConfig
 
 Partitions = tuple[TopicPartition, ...]
@@ -89,6 +91,7 @@ class ConsumerMembershipManager:
     def __init__(
         self,
         config: ConsumerConfig,
+        rules: ClientRules,
         metadata: Metadata,
         subscription: SubscriptionState,
         membership: EpochMembership,
@@ -100,7 +103,7 @@ class ConsumerMembershipManager:
         self.current = NONE  # what it has reconciled
         self.events: deque[Event] = deque()  # for the application, in order
         self.heartbeat: Then = _ignore  # called when a heartbeat may be due
-        self._target = NONE  # what the coordinator sent last
+        self._target = TargetAssignment(metadata, rules)
         self._config = config
         self._metadata = metadata
         self._subscription = subscription
@@ -109,7 +112,6 @@ class ConsumerMembershipManager:
         self._offset_fetcher = offset_fetcher
         self._poll = poll
         self._process = poll.process
-        self._names: dict[str, str] = {}  # of assigned topics, by id
         self._subscription_updated = False
         self._reconciling = False
         self._rejoined_meanwhile = False
@@ -178,9 +180,8 @@ class ConsumerMembershipManager:
         if response.assignment is None or self.state not in PREDECESSORS[MemberState.RECONCILING]:
             return
         partitions = dict(response.assignment)
-        if self._target is NONE or partitions != self._target.partitions:
-            self._target = LocalAssignment(self._target.local_epoch + 1, partitions)
-        if self.current != self._target:
+        self._target.receive(partitions)
+        if not self._target.is_reconciled(self.current):
             if self.state is not MemberState.RECONCILING:
                 self._started_us = now
             self._to(MemberState.RECONCILING)
@@ -197,7 +198,7 @@ class ConsumerMembershipManager:
     def on_heartbeat_generated(self, now: int) -> None:
         """Go on from a state that a heartbeat ends."""
         if self.state is MemberState.ACKNOWLEDGING:
-            done = self.current == self._target
+            done = self._target.is_reconciled(self.current)
             if not done:
                 self._started_us = now
             self._to(MemberState.STABLE if done else MemberState.RECONCILING)
@@ -264,9 +265,9 @@ class ConsumerMembershipManager:
         """
         if self.state is not MemberState.RECONCILING or self._reconciling:
             return
-        if self.current == self._target:
+        if self._target.is_reconciled(self.current):
             return
-        resolved, wanted = self._resolve(now)
+        resolved, wanted = self._target.resolve(self.current, now)
         if self.current is not NONE and resolved.partitions == self.current.partitions:
             self._acknowledge(resolved, now)
             return
@@ -282,20 +283,6 @@ class ConsumerMembershipManager:
             self._commit(then, now + self._config.max_poll_interval_ms * 1000, 1, now)
         else:
             then(now)
-
-    def _resolve(self, now: int) -> tuple[LocalAssignment, Partitions]:
-        """Return the part of the target whose topics are known by name, and its partitions."""
-        known = {topic_id: name for name, topic_id in self._metadata.topic_ids.items()}
-        self._names = {
-            topic_id: known.get(topic_id) or self._names[topic_id]
-            for topic_id in self._target.partitions
-            if topic_id in known or topic_id in self._names
-        }
-        found = {k: some for k, some in self._target.partitions.items() if k in self._names}
-        if len(found) < len(self._target.partitions):
-            self._metadata.request_update(now, fresh=True)
-        wanted = [TopicPartition(self._names[k], n) for k, some in found.items() for n in some]
-        return LocalAssignment(self._target.local_epoch, found), tuple(sorted(wanted))
 
     def _commit(self, then: Then, deadline: int, attempts: int, now: int) -> None:
         """Commit what was consumed, until that succeeds or cannot (maybeAutoCommitSyncBefore…)."""
@@ -422,12 +409,11 @@ class ConsumerMembershipManager:
             self._rejoined_meanwhile = True
         self._membership.generation_id = JOIN_GROUP_MEMBER_EPOCH
         self._to(MemberState.JOINING)
-        self._target = NONE
-        self._names.clear()
+        self._target.forget()
 
     def _forget_assignment(self) -> None:
-        self.current = self._target = NONE
-        self._names.clear()
+        self.current = NONE
+        self._target.forget()
 
     def _complete_leave(self, now: int) -> bool:
         left, self._left = self._left, None

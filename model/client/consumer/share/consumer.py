@@ -82,7 +82,7 @@ class KafkaShareConsumer:
         self._requests = ShareConsumeRequestManager(
             config, membership.member_id, metadata, subscription, poll, self._on_acknowledged
         )
-        self._member = ShareGroupMember(config, metadata, subscription, membership, poll)
+        self._member = ShareGroupMember(config, rules, metadata, subscription, membership, poll)
         self._in_flight = InFlight()
         self._explicit = config.share_acknowledgement_mode == "explicit"
         self._reports = False

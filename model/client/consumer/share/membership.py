@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from kafkasim.model.client.consumer.poll import Poll
     from kafkasim.model.client.consumer.subscription import SubscriptionState, TopicPartitionState
     from kafkasim.model.client.net.metadata import Metadata
+    from kafkasim.model.client.rules import ClientRules
     from kafkasim.model.config import ConsumerConfig
 
 
@@ -92,6 +93,7 @@ class ShareGroupMember:
     def __init__(
         self,
         config: ConsumerConfig,
+        rules: ClientRules,
         metadata: Metadata,
         subscription: SubscriptionState,
         membership: EpochMembership,
@@ -100,7 +102,7 @@ class ShareGroupMember:
         nothing = NoCommits()
         self._lookup = lookup = CoordinatorLookup(metadata.connections, config.group_id, poll)
         self.manager = ShareMembershipManager(
-            config, metadata, subscription, membership, nothing, nothing, poll
+            config, rules, metadata, subscription, membership, nothing, nothing, poll
         )
         self._heartbeat = ShareHeartbeatManager(
             config, lookup, subscription, membership, self.manager, poll
