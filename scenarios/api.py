@@ -31,6 +31,7 @@ from kafkasim.model.facts import FACTS
 from kafkasim.scenarios.explaining.explain import explain, firsts
 from kafkasim.scenarios.judging.verdict import Result
 from kafkasim.scenarios.language import library
+from kafkasim.scenarios.language.files import rules
 from kafkasim.scenarios.language.files.applications import resolve
 from kafkasim.scenarios.language.spec import ScenarioError, parse
 from kafkasim.scenarios.language.tables import Scenario
@@ -130,7 +131,8 @@ def run(
         settings: values that replace the scenario's, by dotted key, as ``--set`` takes them:
             ``{"cluster.config.replica.lag.time.max.ms": 10_000}``.
         twin: run the scenario's twin, whose check must fail.
-        variants: ids of broken or older rules, as ``kafkasim list --variants`` prints them.
+        variants: ids of broken or older rules, as ``kafkasim list --variants`` prints them, or
+            rules of your own: ``FILE.py[:CLASS]``.
         directory: where trace and manifest go and stay; created if it does not exist.
 
     Raises:
@@ -140,9 +142,10 @@ def run(
     if type(seed) is not int or seed < 0:
         raise ScenarioError(f"seed: {seed!r} is not valid; allowed: integers from 0 on")
     checked, added = _checked(scenario, settings or {}, twin)
+    added += rules.with_digests(variants, Path(), "variants")
     place = Path(tempfile.mkdtemp(prefix="kafkasim-") if directory is None else directory)
     try:
-        outcome = Outcome(runner.run(checked, seed, place, [*added, *variants]), place)
+        outcome = Outcome(runner.run(checked, seed, place, added), place)
     except VariantError as error:
         raise ScenarioError(str(error)) from None
     if directory is None:
@@ -165,4 +168,5 @@ def _checked(
             raise ScenarioError(f"{place}: has no twin")
         data, added = library.apply(data, table.set, place), list(table.variants)
     data = resolve(library.apply(data, settings, place), Path(), place)
-    return parse(data, place), added
+    added = rules.with_digests(added, Path(), f"{place}: twin.variants")
+    return parse(rules.resolve(data, Path(), place), place), added

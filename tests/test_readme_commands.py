@@ -34,6 +34,7 @@ SHORTER = {
 USERS_FILE = ROOT / "scenarios" / "catalogue" / "gc-pause-fenced.toml"
 USERS_APPLICATION = ROOT / "tests" / "example_project" / "billing.py"
 USERS_CLUSTER = ROOT / "tests" / "example_project" / "payments.toml"
+USERS_RULE = ROOT / "tests" / "example_project" / "isr_at_once.py"
 FAILS_ON_PURPOSE = 10
 """The exit code of a scripted fault whose variant is in force: a safety failure."""
 ONE_AFTER_ANOTHER = """
@@ -54,6 +55,7 @@ def test_every_command_runs(tmp_path: Path) -> None:
     shutil.copy(USERS_FILE, tmp_path / "my.toml")
     shutil.copy(USERS_APPLICATION, tmp_path)
     shutil.copy(USERS_CLUSTER, tmp_path)
+    shutil.copy(USERS_RULE, tmp_path)
     assert len(COMMANDS) >= 20, COMMANDS
     words = [shortened(command).split()[1:] for command in COMMANDS]
     completed = subprocess.run(

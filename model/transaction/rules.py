@@ -52,6 +52,14 @@ class TransactionRules:
         """
         return True
 
+    def awaits_markers(self) -> bool:
+        """Return whether a decided transaction completes only when all its markers are written.
+
+        From its completion on (TransactionMarkerChannelManager.maybeWriteTxnCompletion) the id may
+        begin its next transaction, and a producer that starts finds none that it has to await.
+        """
+        return True
+
     def second_completion_us(self) -> int | None:
         """Return how much later a second thread appends the completion, too (B51, KAFKA-10080).
 

@@ -16,6 +16,7 @@ from rich.table import Table
 
 from kafkasim.model.config import ConfigError
 from kafkasim.scenarios.judging.verdict import Result
+from kafkasim.scenarios.language.files.rules import with_digests
 from kafkasim.scenarios.language.spec import ScenarioError
 from kafkasim.scenarios.showing.state import MomentError
 from kafkasim.scenarios.variants.variant import VariantError
@@ -48,6 +49,15 @@ INPUT_ERRORS = (
     InputError, ScenarioError, VariantError, ManifestError, ConfigError, MomentError,
 )  # fmt: skip
 """Errors that mean bad input: one line on stderr and exit code 2."""
+
+
+def named_variants(given: list[str] | None) -> list[str] | None:
+    """Return the ids of variants from the command line, files of rules with their digests.
+
+    Raises:
+        ScenarioError: a file cannot be read.
+    """
+    return None if given is None else with_digests(given, Path(), "--variant")
 
 
 def one_line(error: BaseException) -> str:

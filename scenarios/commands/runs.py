@@ -22,6 +22,7 @@ from kafkasim.scenarios.commands.common import (
     console,
     exit_code,
     make_directory,
+    named_variants,
     progress_bar,
     run_directory,
     say,
@@ -60,9 +61,10 @@ Settings = Annotated[
 Variants = Annotated[
     list[str] | None,
     typer.Option(
-        "--variant", metavar="ID", help="Run with this variant (list --variants). Repeatable."
+        "--variant", metavar="ID", callback=named_variants,
+        help="Run with this variant (list --variants), or own rules: FILE.py[:CLASS]. Repeatable.",
     ),
-]
+]  # fmt: skip
 
 
 Apps = Annotated[
@@ -94,12 +96,15 @@ class RunRequest:
 
         Raises:
             Crashed: the simulator failed.
+        VariantError: a rule of a user's own raised an exception.
         """
         if directory is not None:
             make_directory(directory)
             (directory / MANIFEST_FILE).unlink(missing_ok=True)  # unfinished until it is back
         try:
             return run_once(self.scenario, seed, directory, self.variants)
+        except VariantError:
+            raise
         except Exception as error:
             raise Crashed(self.replay_command(seed), directory) from error
 

@@ -15,16 +15,19 @@ from kafkasim.scenarios.commands.common import (
     InputError,
     console,
     make_directory,
+    named_variants,
     progress_bar,
     say,
     say_json,
     verdict_table,
 )
 from kafkasim.scenarios.commands.runs import Apps, Settings, run_request
+from kafkasim.scenarios.language.files.rules import shown
 from kafkasim.scenarios.searching.draw import MODES, mode_of
 from kafkasim.scenarios.searching.given.plan import KINDS as DRAWN_KINDS
 from kafkasim.scenarios.searching.search import SWARM, Finding, Given, Source, Tally
 from kafkasim.scenarios.searching.search import search as run_search
+from kafkasim.scenarios.showing.report import NOT_KEPT
 from kafkasim.scenarios.variants.compose import compose, only_mode
 
 if TYPE_CHECKING:
@@ -47,10 +50,11 @@ Only = Annotated[
 Sought = Annotated[
     list[str] | None,
     typer.Option(
-        "--variant",
-        help="Run with this variant; stop at the first seed that fails only with it. Repeatable.",
+        "--variant", metavar="ID", callback=named_variants,
+        help="Run with this variant (list --variants), or own rules (FILE.py[:CLASS]); stop at the"
+        " first seed that fails only with it. Repeatable.",
     ),
-]
+]  # fmt: skip
 Mode = Annotated[
     str | None,
     typer.Option(help="Without SCENARIO: only kraft (even seeds) or only zookeeper (odd seeds)."),
@@ -93,7 +97,7 @@ def search(
     span = _span(variants, mode, first, seeds) if scenario is None else range(first, first + seeds)
     keeper = None if out is None else _keeper(out, budget, source)
     tally = _searched(span, variants, jobs, source, keeper, json)
-    hit = next((f for f in tally.findings if f.verdict == "fail"), None) if variants else None
+    hit = next((f for f in tally.findings if f.is_of_variant), None) if variants else None
     stopped = tally.seeds < len(span) and hit is None
     if stopped:
         typer.echo(f"stopped after {tally.seeds} of {len(span)} seeds", err=True)
@@ -155,11 +159,16 @@ def _searched(
             advance()
             if finding.failed:
                 if not json and (source.drawn_whole or is_new):
-                    say(finding.report)
+                    say(finding.report if keeper is None else _without_trace(finding.report))
                 _keep(finding, keeper, variants, json)
-            if variants and finding.verdict == "fail":
+            if variants and finding.is_of_variant:
                 break
     return tally
+
+
+def _without_trace(screen: str) -> str:
+    """Return a screen without the line about its trace: the directory that is kept has one."""
+    return "\n".join(line for line in screen.split("\n") if line != NOT_KEPT)
 
 
 def _keeper(out: Path, budget: int, source: Source) -> Keeper:
@@ -214,7 +223,7 @@ def _conclude(tally: Tally, variants: list[str], hit: Finding | None) -> None:
     say(f"{tally.seeds} seeds ({modes}), {hours:.2f} simulated hours: {counts}")
     if not variants:
         return
-    names = " + ".join(variants)
+    names = " + ".join(map(shown, variants))
     if hit is None:
         say(f"{names}: not found in {tally.seeds} seeds")
     else:

@@ -19,8 +19,10 @@ from kafkasim.scenarios.explaining.loss import exposed_before, loss, missing_mem
 from kafkasim.scenarios.explaining.shares.chains import delivery_of_a_record
 from kafkasim.scenarios.explaining.transactions import chains as transactions
 from kafkasim.scenarios.explaining.waiting import waiting
+from kafkasim.scenarios.language.files.rules import shown
 from kafkasim.scenarios.showing.state import Row
-from kafkasim.scenarios.variants.registry import VARIANTS
+from kafkasim.scenarios.variants.compose import variant_of
+from kafkasim.scenarios.variants.variant import VariantError
 
 OfRow = Callable[[Facts, Key, Row], Chain]
 OfFinding = Callable[[Facts, Key, clients.Found], Chain]
@@ -235,6 +237,23 @@ def _moment(facts: Facts, at_us: int | None) -> Chain:
     return chain
 
 
+def _in_force(name: str) -> str:
+    """Return which rule a variant has replaced, and what holds instead of it, or else.
+
+    A file of rules may be another one than when the run was made: then only its name is told.
+    """
+    try:
+        variant = variant_of(name)
+    except VariantError:
+        return f"{shown(name)} is in force."
+    if variant.scenario:
+        rule = f"{variant.id} ({variant.source}) is in force, and Kafka's rule is not:"
+        return f"{rule} {variant.claim}"
+    replaced = ", ".join(".".join(rule) for rule in variant.overridden())
+    end = f": {variant.claim}" if variant.claim else "."
+    return f"{variant.id} is in force, in place of Kafka's {replaced}{end}"
+
+
 NEWS = (
     "PartitionChanged", "BrokerRegistration", "ControllerActive", "HostStopped", "IsrUpdateFailed",
     "SendFailed", "GroupState", "CoordinatorLoaded", "Truncated", "LogLoaded", "LogStart",
@@ -251,11 +270,9 @@ def _explanation(
     turn = next((step for step in steps if step.seq == chain.turn), None)
     conclusion = chain.conclusion
     variants = [] if name == "record" else facts.manifest["variants"]
-    broken = [VARIANTS[each] for each in variants if each in VARIANTS]
-    for variant in broken:
-        rule = f"{variant.id} ({variant.source}) is in force, and Kafka's rule is not:"
+    for variant in variants:
         end = "" if conclusion.endswith(".") or not conclusion else "."
-        conclusion = f"{conclusion}{end} {rule} {variant.claim}".strip()
+        conclusion = f"{conclusion}{end} {_in_force(variant)}".strip()
     excuse = judged.get("expected", "")
     if not excuse and name in facts.manifest["expected"]:
         excuse = "the scenario permits it"

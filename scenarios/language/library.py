@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kafkasim.scenarios.language.checks.fault_tables import check_idle
+from kafkasim.scenarios.language.files import rules
 from kafkasim.scenarios.language.files.applications import resolve
 from kafkasim.scenarios.language.files.properties import merge
 from kafkasim.scenarios.language.spec import ScenarioError, override, parse, read_toml
@@ -92,14 +93,15 @@ def scenario(
         spec = parse(data, place).twin
         if spec is None:
             raise ScenarioError(f"{place}: has no twin")
-        variants = list(spec.variants)
+        variants = rules.with_digests(spec.variants, Path(name).parent, f"{place}: twin.variants")
         data = apply(data, spec.set, place)
     for setting in settings:
         key, equals, text = setting.partition("=")
         if not equals:
             raise ScenarioError(f"--set {setting!r}: give key=value")
         data = override(data, key.strip(), _value(text.strip()), place)
-    parsed = parse(resolve(data, Path(name).parent, place), place)
+    folder = Path(name).parent
+    parsed = parse(rules.resolve(resolve(data, folder, place), folder, place), place)
     cut = any(setting.partition("=")[0].strip() == "duration" for setting in settings)
     # A shorter run may leave faults out, and a twin an operation.
     if not (cut or twin or parsed.name.startswith(DRAWN)):

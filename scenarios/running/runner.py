@@ -60,6 +60,7 @@ from kafkasim.scenarios.running.outside.groups import (
 from kafkasim.scenarios.running.outside.storing import final_results
 from kafkasim.scenarios.running.sharing.settings import delivery_limit, group_settings
 from kafkasim.scenarios.variants.compose import compose
+from kafkasim.scenarios.variants.own.loading import own_rules_named
 from kafkasim.sim.apps.client_port import ClientPort
 from kafkasim.sim.trace.recording import Trace
 from kafkasim.sim.trace.store import code_version, write_manifest, write_timing
@@ -421,9 +422,14 @@ class ScenarioRun:
 def run(
     scenario: Scenario, seed: int, directory: Path | None = None, variants: Sequence[str] = ()
 ) -> Result:
-    """Run a scenario with a seed; with a directory, leave trace and manifest there."""
+    """Run a scenario with a seed; with a directory, leave trace and manifest there.
+
+    Raises:
+        VariantError: a rule of a user's own raised an exception.
+    """
     _freeze_modules()
-    return ScenarioRun(scenario, seed, directory, variants).execute()
+    with own_rules_named(seed):
+        return ScenarioRun(scenario, seed, directory, variants).execute()
 
 
 @functools.cache

@@ -17,12 +17,14 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from kafkasim.scenarios.judging.verdict import Result
+from kafkasim.scenarios.language.files.rules import shown
 from kafkasim.scenarios.language.spec import parse
 from kafkasim.scenarios.language.tables import Scenario
 from kafkasim.scenarios.running.runner import run
 from kafkasim.scenarios.searching.draw import draw, mode_of
 from kafkasim.scenarios.searching.given.plan import with_faults
 from kafkasim.scenarios.showing.report import screen
+from kafkasim.scenarios.variants.variant import VariantError
 
 
 class Source(Protocol):
@@ -100,7 +102,7 @@ def _one(seed: int) -> list[str]:
 
 
 def _named(variants: Sequence[str]) -> list[str]:
-    return [part for name in variants for part in ("--variant", name)]
+    return [part for name in variants for part in ("--variant", shown(name))]
 
 
 @dataclass(frozen=True)
@@ -121,6 +123,11 @@ class Finding:
     def failed(self) -> bool:
         """Whether the claim was broken or the simulator crashed."""
         return self.verdict in ("fail", "crash")
+
+    @property
+    def is_of_variant(self) -> bool:
+        """Whether a variant in force is what failed: the seed passes without it."""
+        return self.failed and self.anomalies != ("unmodified",)
 
 
 @dataclass
@@ -165,6 +172,8 @@ def examine(seed: int, variants: Sequence[str] = (), source: Source = SWARM) -> 
     scenario, replay = source.scenario(seed), source.command(seed, variants)
     try:
         result = run(scenario, seed, None, list(variants))
+    except VariantError:  # a rule of the user's own raised an exception
+        raise
     except Exception:  # a broken assertion in model or simulator, reported as such
         report = f"crash: seed {seed}\n{traceback.format_exc()}  replay: {replay}"
         return Finding(seed, "crash", ("crash",), 0.0, report)
@@ -207,5 +216,6 @@ def _examine(work: tuple[int, tuple[str, ...], Source]) -> Finding:
         return found
     if not source.drawn_whole:
         return Finding(seed, "unmodified", found.anomalies, found.sim_seconds)
-    report = f"{found.report}\n  it fails without {', '.join(variants)} too: a bug of ours"
+    names = ", ".join(map(shown, variants))
+    report = f"{found.report}\n  it fails without {names} too: a bug of ours"
     return Finding(seed, "crash", ("unmodified",), found.sim_seconds, report)

@@ -12,9 +12,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kafkasim.scenarios.judging.verdict import Result
+from kafkasim.scenarios.language.files.rules import shown
 
 MOST = 6
 """Findings of one kind that are shown; more are counted."""
+
+NOT_KEPT = "  trace:  not kept; add --out DIR"
 
 
 def command(
@@ -30,7 +33,7 @@ def command(
     for setting in settings:
         parts += ["--set", setting]
     for variant in variants:
-        parts += ["--variant", variant]
+        parts += ["--variant", shown(variant)]
     if twin:
         parts += ["--twin", "--runs", "1"]
     if out is not None:
@@ -69,7 +72,7 @@ def screen(result: Result, replay: str, story: Sequence[str] = ()) -> str:
     if result.directory is not None:
         lines.append(f"  trace:  {result.directory}/trace.parquet")
     else:
-        lines.append("  trace:  not kept; add --out DIR")
+        lines.append(NOT_KEPT)
     return "\n".join(lines)
 
 

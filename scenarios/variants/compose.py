@@ -2,7 +2,7 @@
 
 The rules of a part become an instance of a new class whose bases are the variants' subclasses. So
 several variants can be composed, unless two override the same method. Worker processes get only
-their ids.
+their ids. An id names a built-in variant, or a file of a user's own rules.
 """
 
 from __future__ import annotations
@@ -13,9 +13,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from kafkasim.scenarios.language.files.rules import rules_file, shown
+from kafkasim.scenarios.variants.own.loading import own_variant
 from kafkasim.scenarios.variants.registry import VARIANTS
 from kafkasim.scenarios.variants.rules import PARTS, Rules
-from kafkasim.scenarios.variants.variant import Override, VariantError, part_of
+from kafkasim.scenarios.variants.variant import Override, Variant, VariantError, part_of
 
 MODES: dict[str, str] = {
     "controller": "kraft", "raft": "kraft", "zk_controller": "zookeeper", "zookeeper": "zookeeper",
@@ -32,13 +34,12 @@ def compose(ids: Sequence[str]) -> Rules:
     owner: dict[Override, tuple[str, Any]] = {}
     chosen: dict[str, dict[type, None]] = {}
     for name in ids:
-        variant = VARIANTS.get(name)
-        if variant is None:
-            raise VariantError(f"no variant {name!r}; {_hint(name)}")
+        variant = variant_of(name)
         for (part, method), body in variant.overridden().items():
             other, same = owner.setdefault((part, method), (name, body))
             if same is not body:
-                raise VariantError(f"variants {other} and {name} both override {part}.{method}")
+                both = f"{shown(other)} and {shown(name)}"
+                raise VariantError(f"variants {both} both override {part}.{method}")
         for rules in variant.rules:
             chosen.setdefault(part_of(rules), {})[rules] = None
     made: dict[str, Any] = {
@@ -48,10 +49,24 @@ def compose(ids: Sequence[str]) -> Rules:
     return replace(Rules(), **made)
 
 
+def variant_of(name: str) -> Variant:
+    """Return the variant of an id.
+
+    Raises:
+        VariantError: there is none, or its file has none.
+    """
+    file = rules_file(name)
+    if file is not None:
+        return own_variant(file)
+    if name not in VARIANTS:
+        raise VariantError(f"no variant {name!r}; {_hint(name)}")
+    return VARIANTS[name]
+
+
 def only_mode(ids: Sequence[str]) -> str | None:
     """Return the mode in which the variants can show; None if both modes, or no mode, will do."""
     modes: dict[str, None] = {}
-    for variant in [VARIANTS[name] for name in ids if name in VARIANTS]:
+    for variant in [variant_of(name) for name in ids]:
         parts = [MODES.get(part_of(rules)) for rules in variant.rules]
         modes |= dict.fromkeys([each for each in parts if each is not None])
     return next(iter(modes)) if len(modes) == 1 else None
@@ -69,4 +84,4 @@ def _hint(name: str) -> str:
     ]
     near = near or difflib.get_close_matches(name, VARIANTS, n=3, cutoff=0.4)
     meant = f"did you mean {' or '.join(near[:3])}? " if near else ""
-    return f"{meant}kafkasim list --variants has them all"
+    return f"{meant}kafkasim list --variants has them all (or give a file of rules, FILE.py)"

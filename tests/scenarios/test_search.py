@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from kafkasim.scenarios.cli import invoke
+from kafkasim.scenarios.commands.searching import _without_trace
 from kafkasim.scenarios.language.spec import parse
 from kafkasim.scenarios.searching import search as searching
 from kafkasim.scenarios.searching.draw import draw
@@ -20,6 +21,7 @@ from kafkasim.scenarios.searching.search import (
     ordered,
     search,
 )
+from kafkasim.scenarios.showing.report import NOT_KEPT
 
 
 def _examine(failing: dict[tuple[str, ...], list[int]]):
@@ -89,3 +91,15 @@ def test_every_drawn_scenario_is_valid(seed: int) -> None:
     data = draw(seed)
     longest_s = 90 if "offsets.retention.minutes" in data["cluster"]["config"] else 60
     assert parse(data, data["name"]).duration <= longest_s * 1_000_000
+
+
+def test_a_crash_under_a_variant_is_a_find_and_one_without_it_is_not() -> None:
+    assert Finding(1, "crash", ("crash",)).is_of_variant
+    assert Finding(1, "fail", ("ACKED",)).is_of_variant
+    assert not Finding(1, "crash", ("unmodified",)).is_of_variant
+    assert not Finding(1, "pass").is_of_variant
+
+
+def test_what_a_search_keeps_has_a_trace_of_its_own() -> None:
+    screen = f"safety failure: ACKED\n  replay: x\n{NOT_KEPT}"
+    assert _without_trace(screen) == "safety failure: ACKED\n  replay: x"

@@ -26,7 +26,7 @@ from kafkasim.model.transaction.markers.queues import Entry, PendingCompleteTxn,
 from kafkasim.model.transaction.metadata import TransactionMetadata, TxnTransitMetadata
 from kafkasim.model.transaction.rules import TransactionRules
 from kafkasim.model.transaction.state_manager import TransactionStateManager
-from kafkasim.model.transaction.states import COMPLETE_COMMIT
+from kafkasim.model.transaction.states import COMPLETE_COMMIT, DECIDED
 
 NONE = Errors.NONE
 LANE = "txn-marker-sender"
@@ -133,7 +133,8 @@ class TransactionMarkerChannelManager:
             self.remove_markers_for_txn(pending)
             return
         for tp in tps:
-            found.metadata.remove_partition(tp)
+            if found.metadata.state in DECIDED or self._rules.awaits_markers():
+                found.metadata.remove_partition(tp)
             self._manager.runtime.out.append(
                 MarkerSkipped(
                     pending.transactional_id,
@@ -185,7 +186,7 @@ class TransactionMarkerChannelManager:
         Whoever removes the transaction writes it, once (KAFKA-10080).
         """
         pending = self._with_pending_markers.get(transactional_id)
-        if pending is None or pending.metadata.partitions:
+        if pending is None or (self._rules.awaits_markers() and pending.metadata.partitions):
             return
         del self._with_pending_markers[transactional_id]
         self._write_completion(pending, now)

@@ -24,6 +24,7 @@ from kafkasim.model.transaction.markers.queues import Entry, PendingCompleteTxn
 from kafkasim.model.transaction.metadata import TransactionMetadata
 from kafkasim.model.transaction.rules import TransactionRules
 from kafkasim.model.transaction.state_manager import TransactionStateManager
+from kafkasim.model.transaction.states import DECIDED
 
 NEEDS_NO_MARKER = (Errors.UNSUPPORTED_FOR_MESSAGE_FORMAT, Errors.UNSUPPORTED_VERSION)
 RETRIABLE = (
@@ -98,7 +99,8 @@ class CompletionHandler:
         retry: list[TopicPartition] = []
         for tp, error in errors.items():
             if error is Errors.NONE or error in NEEDS_NO_MARKER:
-                metadata.remove_partition(tp)
+                if metadata.state in DECIDED or self._rules.awaits_markers():
+                    metadata.remove_partition(tp)
             elif self._rules.gives_up_marker(error):
                 self._queues.remove_markers_for_txn(pending)
                 self._tell(entry, tp, error)

@@ -324,7 +324,7 @@ class Logs:
             self.cluster.violated(
                 "ISRDATA", seq, t, state.key,
                 f"{node} {what} of leader epoch {state.leader_epoch} without the records below high"
-                f" watermark {state.exposed} of an earlier leader (its log ends at"
+                f" watermark {state.exposed}, which its leaders have reached (its log ends at"
                 f" {replica.log_end_offset})",
                 FORGOTTEN if replica.was_forgotten(state.exposed) else "",
             )  # fmt: skip
