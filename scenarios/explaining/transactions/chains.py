@@ -43,10 +43,28 @@ def hanging(facts: Facts, key: Key, found: Found) -> Chain:
     """Return the append that opened a transaction in a partition, and why nobody ends it."""
     chain = _of_record(facts, key, found)
     appended = facts.last(["Appended"], key, where=lambda r: found["record_id"] in r["record_ids"])
-    after = -1 if appended is None else appended["seq"]
-    chain.add(*facts.rows(["MarkerWritten"], key, after=after)[:2])
-    told = "no marker follows it, so the last stable offset stays here"
-    chain.turns(appended, told)
+    stays = "so the last stable offset stays here"
+    if appended is None:
+        chain.turns(None, f"no marker follows it, {stays}")
+        return chain
+    written = facts.rows(["MarkerWritten"], key, after=appended["seq"],
+                         producer_id=appended["producer_id"])[:2]  # fmt: skip
+    chain.add(*written)
+    for marker in written:
+        cut = facts.first(
+            ["Truncated"],
+            key,
+            node=marker["node"],
+            after=marker["seq"],
+            where=lambda row, at=marker["offset"]: bool(row["offset"] <= at),
+        )
+        if cut is not None:
+            between = {"after": marker["seq"], "before": cut["seq"]}
+            chain.add(*facts.rows(["PartitionChanged", "BecameLeader"], key, **between)[:4])
+            told = f"its marker at offset {marker['offset']} is cut, and no other follows, {stays}"
+            chain.turns(cut, told)
+            return chain
+    chain.turns(appended, f"no marker follows it, {stays}")
     return chain
 
 
@@ -120,7 +138,8 @@ def duplicate_output(facts: Facts, key: Key, found: Found) -> Chain:
 def _of_record(facts: Facts, key: Key, found: Found) -> Chain:
     """Return the life of the transaction that a record belongs to."""
     chain = Chain()
-    sent = facts.first(["TransactionSent"], record_id=found["record_id"])
+    there = key if key[1] >= 0 else None  # an output has the id of its input, sent elsewhere
+    sent = facts.first(["TransactionSent"], there, record_id=found["record_id"])
     if sent is None:
         sent = facts.last(["TransactionOffsets"], group=found["group"])
     if sent is None:
