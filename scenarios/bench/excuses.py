@@ -4,10 +4,10 @@ Every variant runs by its own script, and with drawn scenarios in which, without
 records that Kafka may lose. A seed *shows* the variant if the run has findings that the same run
 without the variant has not. An excuse *hides* it if all of them are expected, so that nobody would
 look at the seed. A variant also moves the times of everything after its first step, and a power
-loss then takes other records. So what is hidden counts as *chance* if the unmodified scenario shows
-it too with another seed of its world. The table also says what the rule hid that excuses had until
-they were narrowed: a partition that a fault outside the budget had struck was forgiven everything
-but three invariants.
+loss then takes other records. So a hidden finding counts as *chance* if the unmodified scenario
+shows it, too, with another seed of its world. The table also has the findings that a coarser rule
+would hide: it excuses everything but three invariants in a partition that a fault outside the
+budget has hit.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Why a run went wrong: the causal chain of one anomaly, told from its trace."""
+"""Why a run failed: the chain of events that led to an anomaly, from its trace."""

@@ -1,4 +1,4 @@
-"""An explanation: rows of the trace in their order, each in words and with the rule behind it."""
+"""An explanation: rows of the trace in order, each as a sentence with Kafka's rule."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The chains of what clients and groups saw: twice, never, out of order, from a wrong offset.
+"""The chains of anomalies of clients and groups: records read twice, never, or out of order.
 
-``Found`` is what a judge says of an anomaly's first occurrence, as the run's manifest has it.
+``Found`` is a judge's finding about the first occurrence of an anomaly, from the run's manifest.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""How a record went: who had it, who had not, and why who had not became leader.
+"""How a record was lost: the replicas that had it, and why a replica without it became leader.
 
-The chain of a loss is the same for every anomaly in which it shows: an acknowledged record that is
-gone (lost-write), a new leader or ISR member without committed records (ACKED, ISRDATA), an offset
-with two values (inconsistent-offsets, STABLEREAD).
+The chain of a loss is the same for every anomaly that follows from it: an acknowledged record that
+is gone (lost-write), a new leader or ISR member without committed records (ACKED, ISRDATA), an
+offset with two values (inconsistent-offsets, STABLEREAD).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The chains of invariants of brokers and controllers: what the row broke, and how it came there.
+"""The chains of invariants of brokers and controllers: the row that broke one, and its history.
 
 A violation names the row that broke the invariant. Its chain is the history of the replica, broker
 or controller of that row since its role last changed, or the earlier row that contradicts it.

@@ -1,8 +1,8 @@
-"""The chain of a run without progress: what waits for what when the time is over.
+"""The chain of a run without progress: what waits for what at the end of the time limit.
 
-Each thing that a healed cluster still lacks is followed down: a partition to its leader and the
-replicas out of its ISR, a replica to its broker's registration and its last fetch, a group to its
-members and its coordinator, a producer to its batches.
+Each missing condition is followed to its cause: a partition to its leader and the replicas out of
+its ISR, a replica to its broker's registration and its last fetch, a group to its members and its
+coordinator, a producer to its batches.
 """
 
 from __future__ import annotations

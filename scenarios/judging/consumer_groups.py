@@ -1,7 +1,7 @@
-"""Consumer groups (KIP-848) as coordinators have them: exclusive ownership, and no needless harm.
+"""Consumer groups (KIP-848): exclusive ownership, needless rebalances and needless evictions.
 
-Nobody stops in a rebalance of such a group but for what it has to give up, so no phase has a limit.
-What holds instead, in the committed view of the coordinator:
+In a rebalance of such a group a member stops only the partitions that it has to give up, so no
+phase has a limit. The judge checks these rules, in the committed view of the coordinator:
 
     EXCL                 a partition has one owner at a time, whatever the member epochs
     needless-rebalance   the group epoch rises, and nobody joined, left or subscribed otherwise,

@@ -6,8 +6,9 @@ compares them with the final log of each partition's leader. The Spark checks of
 what they excuse.
 
 Every offset of a user topic holds one record or a transaction marker until a cleaner removes it,
-and Jepsen's *index* is an offset here. Which offsets hold nothing for a reader is what
-:class:`~kafkasim.scenarios.judging.transactions.holes.Holes` says.
+and Jepsen's *index* is an offset here.
+:class:`~kafkasim.scenarios.judging.transactions.holes.Holes` knows the offsets without a record for
+a reader.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What members of groups told coordinators and were assigned, and what their topics are like."""
+"""Members of groups: their requests, their assignments, and the sizes of their topics."""
 
 from __future__ import annotations
 

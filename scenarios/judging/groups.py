@@ -1,9 +1,9 @@
 """Needless harm to groups: rebalances, removals, coordinators and offsets (README.md).
 
-A rebalance stops all members, so each must have a reason that holds in what reached the
-coordinator, and an end that follows from the timeouts of the members. All bounds count from facts
-of the coordinator's own host, so what the network delays, loses or repeats explains nothing here;
-what the host's pauses take is added.
+A rebalance stops all members. So the requests that reached the coordinator must give a reason for
+it, and it must end within the members' timeouts. All bounds count from facts of the coordinator's
+own host, so messages that the network delays, loses or repeats are no excuse. Pauses of the host
+extend the bounds.
 
     needless-rebalance   nobody joined, left, subscribed otherwise or fell silent
     long-rebalance       a phase outlasts rebalance.timeout (max.poll.interval.ms)

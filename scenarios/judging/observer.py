@@ -1,8 +1,8 @@
-"""Observations: what a run has shown, by the facts that show it.
+"""Observations: events that a run has shown, by its facts.
 
 ``must-see``, ``in-time`` and ``never`` of a scenario name them. An observation is a word of
-``language/vocabulary.py:OBSERVATIONS``, some with a detail behind a colon (``isr-shrink:lag``).
-The bare word is observed with any detail.
+``language/vocabulary.py:OBSERVATIONS``, some with a detail after a colon (``isr-shrink:lag``). The
+word without a detail stands for any detail.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 A cluster has converged when every broker that runs is registered and unfenced, every partition has
 a leader and its full ISR, every producer has flushed, and every group has read to the high
-watermark of the topics that it subscribes to. What processors have to have committed is asked in
-``transactions/liveness/under_way.py``.
+watermark of the topics that it subscribes to. ``transactions/liveness/under_way.py`` has the
+commits that processors must have made.
 """
 
 from __future__ import annotations

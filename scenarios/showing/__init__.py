@@ -1,1 +1,1 @@
-"""What people see of a run: its story, its verdict, tables as Kafka's tools print them."""
+"""The output about a run: its story (events), its verdict, tables as Kafka's tools print them."""

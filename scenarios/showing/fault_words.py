@@ -1,9 +1,9 @@
 """Faults in words: which traffic is cut between whom, which disk fails and how.
 
 A trace names a fault by its kind and its hosts: ``near|far`` for the two sides of a link, each of
-them hosts joined by ``+``. The numbers that belong to it (how slow, how lossy) stand in the
-scenario, which the manifest of a run contains. Where a range was drawn from, or several faults of a
-kind hit different hosts, the words leave the number out.
+them hosts joined by ``+``. The scenario, which the manifest of a run contains, has the numbers of
+the fault (delay, loss). If a number was drawn from a range, or several faults of a kind hit
+different hosts, the text leaves the number out.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The lines of a story: sorted by time, and one line for what happens to many at once."""
+"""The lines of a story: sorted by time, with one line for an event of many partitions."""
 
 from __future__ import annotations
 

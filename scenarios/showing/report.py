@@ -1,8 +1,8 @@
-"""How a run is shown: one line when it went as expected, one screen when it did not.
+"""How a run is shown: one line if it went as expected, one screen if it did not.
 
-The screen says, from top to bottom: which class of failure and which anomalies, what was found
-(records, offsets, epochs, brokers), a short story of the run, the command that replays it, and
-where its trace lies.
+The screen has, from top to bottom: the class of failure and the anomalies, the findings (records,
+offsets, epochs, brokers), a short story of the run, the command that replays it, and the path of
+its trace.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The state of a cluster at a moment, rebuilt from the trace of a run.
 
-Only what facts tell is known: the controller's partitions and registrations, what leaders exposed,
-what coordinators hold, which role each voter plays. Like any reader of the trace it counts a
-metadata offset once, because a new controller repeats what its predecessor committed.
+The facts have the controller's partitions and registrations, the high watermarks of leaders, the
+groups of coordinators, and the role of each voter. Like any reader of the trace, this counts a
+metadata offset once, because a new controller repeats the records that its predecessor committed.
 """
 
 from __future__ import annotations

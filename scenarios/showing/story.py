@@ -1,9 +1,9 @@
 """The story of a run in Kafka's words, from the facts in its trace.
 
-Told are faults, elections, changes of the ISR with their reason, fencing, truncations, rebalances,
-transactions that a coordinator aborts, and records that a producer gave up. What happens to many
-partitions within a second is one line. Brokers are called by their host (``broker-2``), also where
-Kafka's records have the id.
+A story has faults, elections, changes of the ISR with their reason, fencing, truncations,
+rebalances, transactions that a coordinator aborts, and records that a producer gave up. An event of
+many partitions within a second is one line. A broker has the name of its host (``broker-2``), also
+if Kafka's record has the id.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Make the scenario of a failed run plain and small, and keep what a search finds."""
+"""Shrink the scenario of a failed run, and keep the failures that a search finds."""

@@ -1,8 +1,8 @@
-"""The answers that a shrink has got so far, so that a killed one goes on where it was.
+"""The results of a shrink so far, so that a killed shrink can continue.
 
-A line for each candidate: its digest and whether it was kept. Reductions are tried in one order, so
-a shrink that begins again asks the same questions and finds their answers here. The first line
-names what the answers are about; a journal about something else begins anew.
+A line for each candidate: its digest and whether it was kept. Reductions are tried in a fixed
+order, so a shrink that starts again tries the same candidates and finds their results here. The
+first line names the scenario and the anomaly; a journal about others is discarded.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """A scenario and a seed as plain data: every range, selector and nemesis replaced by its draw.
 
-A run of the plain data with the same seed has the same digest. All that is left to the seed then
-are the draws of the world itself (delays of the network, jitter of timers), whose random streams
-do not depend on the number of faults or operations. So a table can be taken out, and the others
-stay as they are.
+A run of the plain data with the same seed has the same digest. The seed then decides only the draws
+of the simulator (delays of the network, jitter of timers), whose random streams do not depend on
+the number of faults or operations. So a table can be removed without a change of the others.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Shrink the scenario of one seed: first plain, then small, with the same anomaly.
+"""Shrink the scenario of one seed: first fix its values, then make it small, with the same anomaly.
 
-The directory of a shrink holds ``drawn.toml`` (what the seed drew; the same digest),
-``shrunk.toml`` (what is left; it names its own digest and what was taken out) and ``answers.txt``,
-from which a killed shrink goes on (:mod:`.journal`).
+The directory of a shrink holds ``drawn.toml`` (the values that the seed drew; the same digest),
+``shrunk.toml`` (the small scenario; it names its own digest and the removed parts) and
+``answers.txt``, from which a killed shrink continues (:mod:`.journal`).
 """
 
 from __future__ import annotations

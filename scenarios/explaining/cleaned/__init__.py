@@ -1,1 +1,1 @@
-"""How records of compacted topics went: which cleaning removed one, and what stands for it."""
+"""Removed records of compacted topics: the cleaning, and the later record of the key."""

@@ -1,4 +1,4 @@
-"""The chains of what log cleaners have removed, and of what they have kept."""
+"""The chains of records that log cleaners have removed or kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the record at an offset of a compacted topic came and went, and what stands for it."""
+"""The history of a record of a compacted topic: append, removal, later record of its key."""
 
 from __future__ import annotations
 

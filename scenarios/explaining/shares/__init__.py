@@ -1,1 +1,1 @@
-"""Why a share group was given a record again, or never got it (KIP-932)."""
+"""Why a share group got a record again, or never got it (KIP-932)."""

@@ -1,5 +1,5 @@
-"""The chains of transactions: read though aborted, read too early, torn, never ended, processed
-twice or not at all; and a batch that overtook another one."""
+"""The chains of transactions: aborted reads, early reads, torn or hanging transactions, inputs that
+were processed twice or never; and a batch that overtook another one."""
 
 from __future__ import annotations
 

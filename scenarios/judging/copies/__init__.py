@@ -1,1 +1,1 @@
-"""Judges of what exists twice although Kafka promises it once."""
+"""Judges of records that exist twice although Kafka promises that they exist once."""

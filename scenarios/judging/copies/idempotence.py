@@ -1,26 +1,25 @@
 """idempotent-duplicate: an idempotent producer's record is stored twice, although it was sent once.
 
-A batch keeps its producer id, epoch and sequence over all retries, and the leader takes each of
-them once (KIP-98, ProducerStateManager). NODUP holds the leaders to that. This judge asks what the
-application wanted of it: one send() leaves one record, outside of aborted transactions, whatever
-happens to requests, answers, leaders and epochs. It compares values, so it also sees a batch that
-the producer itself has numbered anew.
+A batch keeps its producer id, epoch and sequence over all retries, and the leader appends each of
+them once (KIP-98, ProducerStateManager). NODUP checks that. This judge checks the guarantee for the
+application: one send() leaves one record, outside of aborted transactions, whatever happens to
+requests, responses, leaders and epochs. It compares values, so it also sees a batch that the
+producer itself has renumbered.
 
-Kafka has one exception. After a gap in a partition the producer raises its epoch and numbers what
-is in flight *there* from 0: TransactionManager.bumpIdempotentProducerEpoch rewrites the partitions
-that have asked for it, and no others (KIP-360). One of these batches may be in the log already,
-with its answer lost. The producer tells of them (fact SequencesRewritten), and they are excused.
-Batches of other partitions keep what they have until nothing is in flight there
+Kafka has one exception. After a gap in a partition the producer raises its epoch and renumbers the
+in-flight batches of *that* partition from 0: TransactionManager.bumpIdempotentProducerEpoch
+rewrites the partitions with a gap, and no others (KIP-360). One of these batches may be in the log
+already, with its response lost. The fact SequencesRewritten names them, and they are excused.
+Batches of other partitions keep their epoch and sequence until no batch is in flight there
 (maybeUpdateProducerIdAndEpoch, KAFKA-5494).
 
-Nothing else excuses it. A log that loses its tail loses the copy with it, and the producer state is
-what the log says. A leader that has forgotten the producer (producer.id.expiration.ms) takes the
-same sequence again, which is NODUP's to say.
+There is no other excuse. A log that loses its tail loses the copy with it, and the producer state
+follows from the log. A leader that has forgotten the producer (producer.id.expiration.ms) appends
+the same sequence again; NODUP judges that.
 
-Whoever sends again calls send() again, and the values do not tell. Producers of a workload give
-each send() a value of its own. Hosts that read do not: a processor writes an input's value as often
-as it is given it, and a dead letter has the value of its record. Topics that such hosts write are
-not judged.
+The judge must know which records were sent once. Producers of a workload give each send() a value
+of its own. Hosts that read do not: a processor writes an input's value each time that it gets the
+input, and a dead letter has the value of its record. Topics that such hosts write are not judged.
 """
 
 from __future__ import annotations

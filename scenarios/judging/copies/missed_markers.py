@@ -1,15 +1,15 @@
-"""What becomes of a transaction in a replica that has missed its marker.
+"""Transactions in a replica that has missed their marker.
 
 LogCleaner removes a marker delete.retention.ms after its records, replica by replica, or empties
-the batch of it. A replica that was away meanwhile copies on behind it, and its transaction stays
-open there: the next marker of the producer ends it (ProducerAppendInfo.appendEndTxnMarker). The
-replica is in sync, so it may lead.
+its batch. A replica that was away meanwhile copies only later batches. So the transaction stays
+open there, until the next marker of the producer ends it (ProducerAppendInfo.appendEndTxnMarker).
+The replica is in sync, so it may lead.
 
 - If the next marker commits, the transaction index does not name an aborted record
   (LogSegment.updateTxnIndex), and readers of committed records get it.
-- If there is none, they wait at the last stable offset. If the transaction has the offsets of a
-  group, the replica's coordinator has loaded them as pending (GroupMetadataManager, and since 4.0
-  OffsetMetadataManager.replay), and OffsetFetch answers UNSTABLE_OFFSET_COMMIT.
+- If there is no next marker, they wait at the last stable offset. If the transaction has the
+  offsets of a group, the replica's coordinator has loaded them as pending (GroupMetadataManager,
+  and since 4.0 OffsetMetadataManager.replay), and OffsetFetch answers UNSTABLE_OFFSET_COMMIT.
 """
 
 from __future__ import annotations

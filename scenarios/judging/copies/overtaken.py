@@ -1,12 +1,13 @@
-"""Batches that a later one has overtaken, because two leaders in turn did not know the producer.
+"""Batches that a later batch has overtaken, because two leaders in turn did not know the producer.
 
-A leader takes any sequence of a producer that it does not know (ProducerAppendInfo.checkSequence).
-A producer whose first batch is under way to the old leader sends the second one to the new leader
-(RecordAccumulator.shouldStopDrainBatchesForPartition holds back retries only), and it is taken. The
-first one is out of order from then on, and the producer tries it again, because it does not follow
-what was acknowledged (TransactionManager.canRetry). It lands behind the others if the next leader
-has reset its log meanwhile, at an offset behind all batches of the producer: with the log its
-producer state is gone (UnifiedLog.truncateFullyAndStartAt).
+A leader accepts any sequence of a producer that it does not know
+(ProducerAppendInfo.checkSequence). While the first batch is on its way to the old leader, the
+producer sends the second one to the new leader
+(RecordAccumulator.shouldStopDrainBatchesForPartition delays retries only), which appends it. From
+then on the first batch is out of order. The producer retries it, because it does not follow the
+last acknowledged batch (TransactionManager.canRetry). It is appended after the others if the next
+leader has reset its log meanwhile, to an offset after all batches of the producer: the reset drops
+the producer state (UnifiedLog.truncateFullyAndStartAt).
 """
 
 from __future__ import annotations

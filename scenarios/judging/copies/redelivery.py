@@ -1,17 +1,16 @@
-"""handover-redelivery: a member with auto-commit revokes what its last commit does not cover.
+"""handover-redelivery: a member with auto-commit revokes more than its last commit covers.
 
-Before partitions are revoked, the member commits what it has consumed, waits for the answer, and
-poll() returns no more records of these partitions meanwhile (ConsumerCoordinator.onJoinPrepare with
-maybeMarkPartitionsPendingRevocation, KAFKA-14196; ConsumerMembershipManager.maybeReconcile). So
-when the commit was acknowledged and the partitions are then revoked, the next owner begins behind
-the last record that this member's application was given.
+Before partitions are revoked, the member commits its positions and waits for the response.
+Meanwhile poll() returns no records of these partitions (ConsumerCoordinator.onJoinPrepare with
+maybeMarkPartitionsPendingRevocation, KAFKA-14196; ConsumerMembershipManager.maybeReconcile). So if
+the commit was acknowledged and the partitions are then revoked, the next owner begins after the
+last record that this member's application got.
 
-Kafka promises it for nothing else. The commit may fail, or max.poll.interval.ms ends the wait for
-it: the member gives the partitions up all the same. Partitions that are lost (onPartitionsLost)
-cannot be committed. A cooperative member of a classic group goes on with its partitions while it
-commits, and commits nothing when it revokes them (KIP-429). The fact CommitResult tells of
-such commits alone that they are ``revoking``. What the application commits by itself besides is its
-own affair.
+Kafka promises nothing more. If the commit fails, or max.poll.interval.ms ends the wait for it, the
+member gives up the partitions nevertheless. Lost partitions (onPartitionsLost) cannot be committed.
+A cooperative member of a classic group continues with its partitions while it commits, and commits
+nothing when it revokes them (KIP-429). Only the commits before a revocation have ``revoking`` in
+the fact CommitResult. Commits that the application itself makes are not judged.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a replica has not copied because the cleaner of another one had removed it before.
+"""Batches that a replica has not copied because another replica's cleaner had removed them before.
 
 A follower that is away for longer than delete.retention.ms misses the tombstones and markers that
 cleaners have removed at the others meanwhile: LogCleaner decides replica by replica.

@@ -1,22 +1,23 @@
-"""ACKLATE: a producer is answered once what it waits for has come.
+"""ACKLATE: a producer gets its response once its batches are committed.
 
 An acks=all request waits until the high watermark has passed all batches that it appended, in all
-of its partitions; acks=1 does not wait (DelayedProduce.tryComplete). A batch that is sent again is
-a duplicate of what the leader has: no append tells of it, but the request waits for it, too. So the
-judge counts all that the producer has waiting at the leader, with what the leader had above its
-high watermark when it began to lead. Then the answer leaves the broker at once. A second covers its
-way and the threads of both sides. If neither the producer nor
-the leader was struck from the batch's creation on, nothing else explains that it comes later, nor
-that it did not come and the producer tried again: the second answer tells of the same offset. If
-the high watermark took request.timeout.ms, the answer may fall between two attempts of a producer
-that had given up waiting: then its backoffs come on top (reconnect.backoff.max.ms and
-retry.backoff.max.ms, a second each, and one for metadata). A retry may also be refused while the
-ISR is too small, so retries are not judged once the partition has changed. A leader that throttles
-the producer reads nothing from its connection for the throttle time (KIP-219,
-ClientQuotaManager.throttle), so requests wait there unread, and time out.
+of its partitions; acks=1 does not wait (DelayedProduce.tryComplete). A retried batch is a duplicate
+at the leader: there is no fact of an append, but the request waits for it, too. So the judge counts
+all batches of the producer that wait at the leader, also those above the high watermark when the
+leader began to lead. When they are committed, the response leaves the broker at once. A second
+covers the network and the threads of both sides. If neither the producer nor the leader was struck
+since the batch's creation, the response must not be later, and must not be missing, so that the
+producer retries: the second response has the same offset. If the high watermark took
+request.timeout.ms, the response may come between two attempts of a producer that had given up. Then
+its backoffs are added (reconnect.backoff.max.ms and retry.backoff.max.ms, a second each, and one
+for metadata). A retry may also be refused while the ISR is too small, so retries are not judged
+once the partition has changed. A leader that throttles the producer does not read its connection
+for the throttle time (KIP-219, ClientQuotaManager.throttle), so requests wait there unread, and
+time out.
 
-Judged is what the newest leader has appended: the record at the offset must be the producer's. A
-deposed leader that has not heard of its successor answers acks=1 for an offset of its own log.
+Only batches that the newest leader has appended are judged: the record at the offset must be the
+producer's. A deposed leader that does not know its successor answers acks=1 for an offset of its
+own log.
 
 How long the high watermark may take is not judged here but by HWSTALL, LAGREASON and FENCEREASON.
 """

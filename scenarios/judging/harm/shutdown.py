@@ -10,10 +10,10 @@ most
   + 1 s                                the ways, the disks and the threads
 
 from the time at which every leadership of the broker has a successor: an active member of its ISR.
-What strikes the broker or a controller explains any wait until connections have healed. What
-strikes another broker explains a wait until that one is back or fenced: a session, an eighth of it
-until the next check, and a heartbeat. One that is struck and heartbeats on is not fenced: a broker
-with a slow disk does not get on with the metadata log, and holds the shutdown back until it does.
+Faults of the broker or a controller explain any wait until connections have recovered. A fault of
+another broker explains a wait until that broker is back or fenced: a session, an eighth of it until
+the next check, and a heartbeat. A struck broker that still sends heartbeats is not fenced: with a
+slow disk it replays the metadata log slowly, and delays the shutdown until it has caught up.
 The wait of a broker that was unregistered ends there: the controller refuses its heartbeats
 (ClusterControlManager.checkBrokerEpoch), and it asks on until controlled shutdown times out after
 five minutes (BrokerLifecycleManager, BrokerServer.shutdown).

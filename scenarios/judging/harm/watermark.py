@@ -1,14 +1,14 @@
-"""HWSTALL: the high watermark moves while every member of the maximal ISR has more.
+"""HWSTALL: the high watermark advances while every member of the maximal ISR has more records.
 
-A follower that has appended what it fetched asks for more at once, and says with that how far it
-is. So once all members have appended above the high watermark, and min.insync.replicas of them are
-in the ISR, the leader hears of it within the way of one fetch: replica.fetch.wait.max.ms for a
-fetch that waits on the same connection, and a second for the way, the disk and the threads
-(Partition.maybeIncrementLeaderHW). The judge takes a member's append as the proof that its
-connection to the leader worked when the answer left, within a second before. So only what strikes
-the leader or a member since the earliest of these proofs explains that the high watermark stands
-still: a pause, a crash, a fault of its disk or its links. A connection that died unseen then is
-still dead when the bound begins to count.
+A follower that has appended its fetched records fetches again at once, and the fetch names its log
+end. So once all members have appended records above the high watermark, and min.insync.replicas of
+them are in the ISR, the leader knows it after one fetch: replica.fetch.wait.max.ms for a fetch that
+waits on the same connection, and a second for the network, the disk and the threads
+(Partition.maybeIncrementLeaderHW). A member's append proves that its connection to the leader
+worked when the response left, at most a second before. So only faults of the leader or a member
+since the earliest of these proofs explain that the high watermark does not advance: a pause, a
+crash, a fault of a disk or of links. A connection that died then without either end knowing is
+still dead when the bound begins.
 
 The ISR is the one that the leader knows. In KRaft mode it learns a change from the metadata log:
 an observer is given the record and, with its next fetch, the high watermark that commits it, so a
@@ -16,13 +16,13 @@ controller that pauses in between keeps the change from it. In ZooKeeper mode th
 LeaderAndIsr. A change that the leader itself proposed is in the answer, too. A leader that learns
 no change of its ISR is not judged here; STALESERVE judges it if the change takes a role from it.
 
-Not judged is what Kafka lets wait for more: a proposed ISR that the controller has not answered; an
-ISR that changed a moment ago; replication under a throttle (KIP-73); a replica outside the ISR that
-is not fenced, since the leader may wait for it to join (shouldWaitForReplicaToJoinIsr). When such a
-replica is fenced, that alone moves nothing: the leader looks again at the next append, at the next
-fetch by which a replica is further than before (Partition.updateFollowerFetchState), or when the
-partition itself changes. It learns of the fence as it learns of its ISR, in ZooKeeper mode by
-UpdateMetadata.
+Not judged are the cases in which Kafka's leader waits for more: a proposed ISR without a response
+of the controller; an ISR that has just changed; replication under a throttle (KIP-73); a replica
+outside the ISR that is not fenced, since the leader may wait for it to join
+(shouldWaitForReplicaToJoinIsr). If such a replica is fenced, the high watermark does not advance at
+once: the leader checks again at the next append, at the next fetch with a higher offset of a
+replica (Partition.updateFollowerFetchState), or when the partition itself changes. It learns of the
+fence as it learns of its ISR, in ZooKeeper mode by UpdateMetadata.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""STABLEREAD, EXCL, OFFSET, stale-commit: what clients and groups can rely on.
+"""STABLEREAD, EXCL, OFFSET, stale-commit: guarantees for clients and groups.
 
-A coordinator takes commits of a classic group's current generation only, so in the log those of an
-older one stand before those of a newer one (ILLEGAL_GENERATION; ClassicGroup.validateOffsetCommit).
-The generations of a group that was deleted begin anew. A transaction's offsets become commits when
-it ends, and members of a consumer group (KIP-848) have epochs of their own, so neither is judged.
+A coordinator accepts only commits of a classic group's current generation, so in the log the
+commits of an older generation precede those of a newer one (ILLEGAL_GENERATION;
+ClassicGroup.validateOffsetCommit). After a deletion the generations of a group begin again. A
+transaction's offsets become commits when it ends, and members of a consumer group (KIP-848) have
+epochs of their own, so neither is judged.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""MATCH, ISRDATA, ACKED, HWMONO, MINISR, NODUP: what replicas must agree on.
+"""MATCH, ISRDATA, ACKED, HWMONO, MINISR, NODUP: rules about the logs of all replicas.
 
 Each check costs at most O(log n) of the log's batches for the fact that triggers it. With a rolling
 prefix hash, "the same batch and the same prefix" is one dictionary look-up per batch and replica.

@@ -1,4 +1,4 @@
-"""META, ISRELIG, ONELEADER, READISR: what controllers and brokers must agree on.
+"""META, ISRELIG, ONELEADER, READISR: rules about the metadata of controllers and brokers.
 
 ISRELIG judges less in ZooKeeper mode, for four reasons:
 

@@ -1,4 +1,4 @@
-"""What all invariants share: the cluster as the trace tells it, and the violations found.
+"""The common state of all invariants: the cluster by the facts of the trace, and the violations.
 
 :class:`TracedCluster` keeps, per partition, each replica's log as a rolling prefix hash per batch,
 the controller's ISR, and the prefix that consumers may have read. An invariant subscribes to the

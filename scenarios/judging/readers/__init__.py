@@ -1,1 +1,1 @@
-"""What groups go through beside the delivery of records: lag, and what is deleted ahead of them."""
+"""Judges of groups besides the delivery of records: order, commits, resets, deleted records."""

@@ -1,12 +1,12 @@
-"""Commits that a member sent out of order: it went back behind a commit of its own.
+"""reordered-commit: a member's commit replaces a later commit of its own.
 
-A consumer commits the positions that it has reached, one request after the other, and sends a
-commit again only while it waits for it (KafkaConsumer.commitSync, ConsumerCoordinator
-.doCommitOffsetsAsync: an async commit is not retried). So the coordinator stores a lower offset
-after a higher one of the same member and generation in two cases only. The position went back in
-between; it is that of a topic's name, so it may be one in a topic that was created again. Or the
-client had given the earlier commit up, with its connection, and the request arrived late; its
-application was not told that it succeeded.
+A consumer commits its positions, one request after the other, and retries a commit only while it
+waits for it (KafkaConsumer.commitSync, ConsumerCoordinator.doCommitOffsetsAsync: an async commit
+is not retried). So the coordinator stores a lower offset after a higher one of the same member and
+generation in two cases only. The position went back in between; it belongs to the topic's name, so
+it may be a position in a topic that was created again. Or the client had given up the earlier
+commit, with its connection, and the request arrived late; then its application did not get a
+success.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""early-handover: a cooperative group gives a partition to nobody before its owner has revoked it.
+"""early-handover: a cooperative group assigns no partition before its owner has revoked it.
 
-A member tells in its JoinGroup what it owns (KIP-429). A generation that gives such a partition to
-another member does so while the owner still has it: that one revokes only when it hears of the
-assignment, and then joins again. A claim is out of date if another member tells of a later
-generation, or of the same partition (KAFKA-12984). The bound is an order of rows, no time: nothing
-that hosts or the network do explains it. A coordinator that loads a group knows only what the log
-holds, so the claims of its earlier tenure count no more; nor do those of a group that was deleted,
-or became one of the consumer protocol, because its generations are others from then on. Of consumer
-groups (KIP-848) EXCL says the same: their coordinator itself knows who has not revoked yet.
+A member's JoinGroup names the partitions that it owns (KIP-429). If a generation gives such a
+partition to another member, the owner still has it: the owner revokes only when it gets the
+assignment, and then joins again. A claim is out of date if another member names a later generation,
+or the same partition (KAFKA-12984). The judge compares the order of rows, not times, so no fault
+explains a violation. A coordinator that loads a group knows only the log, so the claims of its
+earlier tenure do not count. Nor do claims of a group that was deleted, or that changed to the
+consumer protocol, because its generations begin again. For consumer groups (KIP-848) EXCL checks
+the same: their coordinator knows which members have not revoked yet.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """reordered-key: are the records of each key in the order in which their producer sent them?
 
-All records of a key are in one partition, so a consumer gets them in the order of the log. They
-stand in the order of the sends while no batch overtakes an earlier one: with one request in flight,
-or with an idempotent producer, whose sequences the leader checks. Otherwise the batches of one
-connection fail together and are sent again in another order.
+All records of a key are in one partition, so a consumer gets them in the order of the log. This is
+the order of the sends if no batch overtakes an earlier one: with one request in flight, or with an
+idempotent producer, whose sequences the leader checks. Otherwise the batches of one connection fail
+together and may be sent again in another order.
 
-A producer that is started again sends in a new order: Kafka promises nothing between the two. What
-a record's copies do is another anomaly (duplicate); here each record stands where it stands first.
+Kafka promises no order between two starts of a producer. Copies of a record are another anomaly
+(duplicate); here the first copy counts.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ What is exactly once there depends on how results and offsets are kept
   crash in between makes the next incarnation store the same results again.
 - ``unique-keys``: the same, but the record's id is the primary key, and a row that is there already
   is left alone.
-- ``offsets``: the offsets are in the database, in one transaction with the results. Whoever is
-  assigned a partition reads on where the database says; Kafka's committed offsets are not used.
+- ``offsets``: the offsets are in the database, in one transaction with the results. A member that
+  gets a partition continues at the database's offset; Kafka's committed offsets are not used.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What a run was like for those who used its cluster."""
+"""What the clients of a run noticed."""

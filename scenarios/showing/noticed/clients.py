@@ -1,7 +1,7 @@
-"""What the clients of a run noticed: how long they waited, and how much failed or came again.
+"""What the clients of a run noticed: waits, failed records, and records that were read again.
 
-The story tells what happened to brokers and partitions. A paused follower can hold back every
-producer although no leader changes: that shows here. A record's wait is that of its batch, from the
+The story has the events of brokers and partitions. A paused follower can delay every producer
+although no leader changes: these lines show it. A record's wait is that of its batch, from the
 batch's creation to its acknowledgement.
 """
 

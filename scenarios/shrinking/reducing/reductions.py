@@ -1,9 +1,9 @@
 """How a scenario gets smaller: tables, hosts, keys, lists, counts, times.
 
 The reductions read the plain data, not a list of the language's features: every list of tables,
-every key, every number and every duration is tried, whatever its name. What is not a scenario any
-more is refused by ``language/spec.py:parse`` and costs no run. Only changes that concern several
-tables at once know names: a topic, a partition or a host goes with all that names it.
+every key, every number and every duration is tried, whatever its name. ``language/spec.py:parse``
+refuses a result that is no scenario, which costs no run. Only changes of several tables at once
+know names: a topic, a partition or a host is removed together with everything that names it.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""STALESERVE: whoever lost a role hears of it in time, and stops serving it."""
+"""STALESERVE: a broker that lost a role gets the change in time, and stops serving the role."""

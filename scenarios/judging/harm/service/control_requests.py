@@ -1,20 +1,20 @@
-"""STALESERVE in ZooKeeper mode: who lost a role gets the controller's request that says so.
+"""STALESERVE in ZooKeeper mode: a broker that lost a role gets the controller's request about it.
 
-A broker in ZooKeeper mode knows its roles by the controller's LeaderAndIsr and StopReplica alone.
+A broker in ZooKeeper mode knows its roles only from the controller's LeaderAndIsr and StopReplica.
 The controller queues them in the step that writes the partition's state, and a thread for each
 broker sends them one at a time. A request without an answer is sent again 100 ms later, until it is
 answered or the broker is removed (ControllerChannelManager, RequestSendThread.doWork), so it is
-never given up. A leader that was deposed thus becomes follower, and a replica that was removed
-deletes its log, within 100 ms for one connection that had ended and a second for the way, what is
-queued before it and the lock of role changes.
+never given up. So a deposed leader becomes follower, and a removed replica deletes its log, within
+100 ms for one connection that had ended, and a second for the network, the requests queued before
+it and the lock of role changes.
 
-The bound counts anew when a controller is elected, which tells all replicas that are online their
-roles (ReplicaStateMachine.startup), and when the broker has registered, because the controller then
-tells it all of its roles (KafkaController.onBrokerStartup). It is extended by what strikes the
-broker, the controller, the new leader or the ensemble, and by what their connections need
-afterwards: a request on a dead connection is given up after controller.socket.timeout.ms, 30 s.
+The bound restarts when a controller is elected, because it sends all online replicas their roles
+(ReplicaStateMachine.startup), and when the broker has registered, because the controller then sends
+it all its roles (KafkaController.onBrokerStartup). Faults of the broker, the controller, the new
+leader or the ensemble extend it, and so does the recovery of their connections: a request on a dead
+connection fails after controller.socket.timeout.ms, 30 s.
 
-These requests may legally never come, so nobody is judged for them:
+These requests may legally be missing, so they are not judged:
 
 - nothing is sent to a broker without a session (KafkaController.onBrokerFailure);
 - a StopReplica is lost with the controller or the registration that it was meant for; the replica

@@ -1,30 +1,30 @@
-"""DEADINISR: a broker that is not alive leaves the ISRs, and what it leads, in bounded time.
+"""DEADINISR: a dead broker is removed from all ISRs and leaderships in bounded time.
 
-A member that has died holds back the high watermark of every partition in whose ISR it stays, and
-nobody but the controller takes it out where nothing is produced: a follower that lacks nothing does
-not lag (KAFKA-7152). So the controller removes it everywhere, also where no leader is elected.
+A dead member holds back the high watermark of every partition in whose ISR it stays. Without new
+records only the controller removes it, because a follower that lacks no record does not lag
+(KAFKA-7152). So the controller removes it from every ISR, also if no leader is elected.
 
-KRaft: alive is whose heartbeats the active controller receives. A session ends after
-broker.session.timeout.ms without one, by the controller's clock; a new active controller begins all
-sessions anew. It looks for a stale broker when the first session ends (3.9), or eight times a
+KRaft: a broker is alive while the active controller receives its heartbeats. A session ends after
+broker.session.timeout.ms without one, by the controller's clock. A new active controller restarts
+all sessions. It looks for a stale broker when the first session ends (3.9), or eight times a
 session (4.0 and later, QuorumController.maybeFenceStaleBrokerPeriodNs). The batch that fences the
-broker takes it out of all ISRs (ReplicationControlManager.handleBrokerFenced). So the bound is
+broker removes it from all ISRs (ReplicationControlManager.handleBrokerFenced). So the bound is
 
     9/8 × broker.session.timeout.ms   the session, and the time until the next look
   + 1.5 s                             the records' way to a majority's disks, and more stale brokers
 
-ZooKeeper: alive is who has a session. One that nobody touches expires after its timeout and two
-ticks: the trace tells one touch in a tick, and the end is rounded up to a tick
-(SessionTrackerImpl, ExpiryQueue.roundToNextInterval). The controller sees the broker's znode go and
-takes it out of every ISR (KafkaController.onBrokerFailure: OfflineReplica, removeReplicasFromIsr).
-A controller that is elected does so with all brokers that it finds dead (KAFKA-3143). Both take
+ZooKeeper: a broker is alive while it has a session. A session without touches expires after its
+timeout and two ticks: the trace has one touch in a tick, and the end is rounded up to a tick
+(SessionTrackerImpl, ExpiryQueue.roundToNextInterval). When the broker's znode is deleted, the
+controller removes the broker from every ISR (KafkaController.onBrokerFailure: OfflineReplica,
+removeReplicasFromIsr). A new controller does this for all dead brokers (KAFKA-3143). Both take
 
     1.5 s   the watch, the reads of the brokers and of the states, and the writes
 
 from the end of the session or the election. A session without touches has 1.5 s more to expire.
 
-What strikes a controller, or a server of the ensemble, extends this until connections have healed,
-and by 1.5 s. These stay legally, so nobody is judged for them:
+Faults of a controller, or of a server of the ensemble, extend this until connections have
+recovered, and by 1.5 s. These members may stay, so they are not judged:
 
 - the last member of an ISR, which then has no leader (without unclean.leader.election.enable);
 - with ZooKeeper, a member that joined after its session's end and after the election of the

@@ -1,17 +1,17 @@
-"""STALESERVE: who lost a role stops serving it once the metadata had time to spread.
+"""STALESERVE: a broker that lost a role stops serving it once it could know of the change.
 
-A broker in KRaft mode tells in each heartbeat the last metadata record that it has published to
+Each heartbeat of a KRaft broker has the offset of the last metadata record that it has published to
 its parts (BrokerLifecycleManager). After a heartbeat that covers the change it has stepped down: it
 appends nothing in the old leader epoch, answers no read in it, answers no OffsetFetch and takes no
 commit as coordinator of the old epoch, and neither appends what it fetched for a partition that it
 lost nor answers reads of it. And the change reaches it in time: the metadata fetch waits 500 ms at
-most, and a second covers the way and the publishing. A heartbeat that comes later and does not
-cover the change shows a broker that is alive, reachable and behind; what strikes it or a controller
-explains that for as long as it lasts and until connections have healed, and that time once more.
-In ZooKeeper mode :mod:`.control_requests` judges whether the change arrives.
+most, and a second covers the network and the publishing. A later heartbeat that does not cover the
+change shows that the broker is alive and reachable, but late. Faults of the broker or of a
+controller explain that until connections have recovered, and for that time once more. In ZooKeeper
+mode :mod:`.control_requests` judges whether the change arrives.
 
-In either mode a broker that has recorded that it follows serves the old leader epoch no more, and
-one that has deleted a replica serves it no more until metadata names it again.
+In both modes a broker that has recorded that it follows no longer serves the old leader epoch. A
+broker that has deleted a replica does not serve it until metadata names it again.
 
 A replica that knows its leader epoch still answers some reads only as that epoch's leader
 (Partition.getLocalLog, requireLeader): fetches of followers, ListOffsets, OffsetForLeaderEpoch. A

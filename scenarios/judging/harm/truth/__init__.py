@@ -1,1 +1,1 @@
-"""What the judges of harm know of a run: clocks and limits, logs over time, and disturbances."""
+"""The common state of the judges of harm: clocks and limits, logs over time, and disturbances."""

@@ -1,13 +1,13 @@
 """When a host could not work or be reached as usual: the faults that explain a wait.
 
 A host is *struck* while its process is paused or down, and while a fault that names it is in force.
-A judge that does not know that connections worked when a wait began asks for what struck a host
-shortly before, too. After a pause, a stop or a fault of the disk the host works at once, and its
-connections work or are known to be closed; but there may be an election, of up to 5 s with its
-timeouts (controller.quorum.fetch.timeout.ms 2 s, election timeout 1 to 2 s, backoff 1 s). After a
-power loss or a fault of links a connection may be dead unseen: a request on it is given up after
-30 s (request.timeout.ms, replica.socket.timeout.ms, the channels to the controllers), and TCP sends
-again what a cut link dropped at growing intervals.
+If a judge does not know that connections worked when a wait began, faults shortly before count,
+too. After a pause, a stop or a fault of the disk the host works at once, and its connections work
+or are known to be closed. But there may be an election, of up to 5 s with its timeouts
+(controller.quorum.fetch.timeout.ms 2 s, election timeout 1 to 2 s, backoff 1 s). After a power loss
+or a fault of links a connection may be dead without either end knowing: a request on it fails after
+30 s (request.timeout.ms, replica.socket.timeout.ms, the channels to the controllers), and TCP
+retransmits the packets that a cut link dropped at growing intervals.
 """
 
 from __future__ import annotations

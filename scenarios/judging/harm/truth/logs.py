@@ -1,4 +1,4 @@
-"""The leaders and followers of all partitions, with times: what several judges of harm ask.
+"""The leaders and followers of all partitions, with times, for several judges of harm.
 
 The facts of appends and high watermarks are the most frequent ones, so they are followed once.
 """

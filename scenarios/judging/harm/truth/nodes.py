@@ -1,4 +1,4 @@
-"""What all judges of harm know of the nodes: their time limits, and how fast their clocks run."""
+"""The nodes as all judges of harm know them: their time limits, and the speed of their clocks."""
 
 from __future__ import annotations
 
