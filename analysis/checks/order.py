@@ -196,7 +196,7 @@ NONMONOTONIC_SEND = offending(
     # An idempotent producer's acknowledged sends to a partition landed out of order, within one
     # epoch: it is raised after a batch has failed, and what was in flight is sent again (KIP-360).
     # The records of a processor have the ids of its inputs, which it may process again.
-    # Produce requests name the topic: what is acknowledged after its deletion may be in another.
+    # What is acknowledged after the topic's deletion is in a log that is gone.
     # What a leader took for a duplicate has the offset of other records.
     f"""
     SELECT * FROM (

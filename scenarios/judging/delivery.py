@@ -175,7 +175,7 @@ class Delivery:
 
     def _on_acked(self, seq: int, t: int, node: str, fact: facts.Acked) -> None:
         if fact.topic_id in self._deleted:
-            return  # Produce names the topic, so the record may be in the topic created again
+            return  # a broker that did not know yet took the record, into a log that is gone
         key = (fact.topic_id, fact.partition)
         self._acked.setdefault(key, []).append((t, fact))
         base = fact.base_offset

@@ -93,6 +93,7 @@ class Operations:
         self.budget = budget
         self._moments = moments
         self._healed = False
+        self._follows_polls = False  # which topics of a name do members read?
         trace.subscribe(facts.TopicCreated, self._on_topic)
         self._started_anew = StartedAnew(world, trace, progress, lambda: self._healed)
         self._stopping: dict[str, Any] = {}  # node -> the process that is asked to shut down
@@ -148,9 +149,12 @@ class Operations:
 
     def _on_topic(self, _seq: int, _t: int, _node: str, fact: facts.TopicCreated) -> None:
         """Tell the applications the id of a topic that was created (again)."""
-        known = self.progress.deleted
-        if fact.topic_id not in known:
-            self.cluster.clients.control.topic_ids[fact.topic] = fact.topic_id
+        control = self.cluster.clients.control
+        known = fact.topic_id in self.progress.deleted
+        again = not known and control.learn_topic(fact.topic, fact.topic_id)
+        if again and not self._follows_polls:
+            self._follows_polls = True
+            self.trace.subscribe(facts.Polled, control.on_polled)
 
     def _select(self, operation: OperationTable, rng: random.Random) -> str:
         """Return the host or role on which an operation on a machine works, else ""."""

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any
 
 from kafkasim.model.client.exceptions import KafkaError, RetriableCommitFailedError
-from kafkasim.model.facts import Processed
+from kafkasim.model.facts import Polled, Processed
 from kafkasim.scenarios.applications.records.source import NextRecord, RecordSource
 from kafkasim.scenarios.applications.session import Payloads
 from kafkasim.scenarios.language.tables import ConsumerGroupTable, ProducerTable
@@ -40,6 +40,11 @@ class Control:
         self.producing = True
         self.stuck: dict[str, tuple[int, int]] = {}  # node -> (µs after its start, for µs)
         self.topic_ids: dict[str, str] = {}  # topic -> its newest id
+        # Of names that several topics have had: the names by id, the oldest ids, and by node, topic
+        # and partition the id that was polled last.
+        self._named: dict[str, str] = {}
+        self._oldest: dict[str, str] = {}
+        self._polled: dict[tuple[str, str, int], str] = {}
         self.next_record: dict[str, int] = {}  # producer -> number of its next record
         self.flushed: dict[str, bool] = {}  # producer -> whether it has sent all its records
         self.stumbling: dict[str, str] = {}  # node -> the record at which its application fails
@@ -53,6 +58,28 @@ class Control:
         self.assumed: dict[str, None] = {}  # groups whose user does not say what is processed
         self.created: dict[str, None] = {}  # topics that user's applications have created
         self.ended: dict[str, None] = {}  # nodes whose application raised: it ended its process
+
+    def learn_topic(self, topic: str, topic_id: str) -> bool:
+        """Take the id of a topic; return whether another topic had its name before."""
+        before = self.topic_ids.get(topic, topic_id)
+        self.topic_ids[topic] = topic_id
+        if before == topic_id:
+            return False
+        self._oldest.setdefault(topic, before)
+        self._named |= {before: topic, topic_id: topic}
+        return True
+
+    def on_polled(self, _seq: int, _t: int, node: str, fact: Polled) -> None:
+        """Take the topic of which a node has got records, where its name does not tell."""
+        topic = self._named.get(fact.topic_id)
+        if topic is not None:
+            self._polled[node, topic, fact.partition] = fact.topic_id
+
+    def topic_id_of(self, node: str, tp: Any) -> str:
+        """Return the id of the topic of which a node has got the last records of a partition."""
+        newest = self.topic_ids[tp.topic]
+        oldest = self._oldest.get(tp.topic, newest)
+        return self._polled.get((node, *tp), oldest)
 
     def number_record(self, node: str) -> int:
         """Return the number of a producer's next record; no other record of it has this number."""
@@ -119,7 +146,7 @@ async def poll(port: ClientPort) -> dict[Any, Any]:
 
 def processed(group: str, node: str, control: Control, tp: Any, batch: Any) -> Processed:
     """Return the fact that a member has processed a batch of records as polled."""
-    topic_id = control.topic_ids[tp.topic]
+    topic_id = control.topic_id_of(node, tp)
     return Processed(group, node, topic_id, tp.partition, batch[0][0], batch[-1][0] + 1)
 
 

@@ -225,6 +225,12 @@ RESULT_CASES: dict[str, tuple[Case, dict[str, int]]] = {
     "no result, and a later commit": (
         [topic(), positioned(0), processed(0, 2), committed(2), LED, stored()],
         {"lost-result": 1}),
+    "stored twice, not judged: of two topics of the name": (
+        [topic(), positioned(0), *of_next(topic(), positioned(0), LED, stored(0, 0, 2))], {}),
+    "stored twice, and no result: of a topic with another name": (
+        [topic(), positioned(0), ("controller-1", facts.TopicCreated(2, NEXT, "invoices", 1, 3, 2)),
+         *of_next(positioned(0), LED, stored(0, 0, 2))],
+        {"duplicate-result": 1, "lost-result": 1}),
     "no result of a marker": (
         [topic(), READ_COMMITTED, positioned(0), appended(0, 1), *marker(1, True),
          appended(2, 3, producer=-1), final(1, 100, leading=True), stored(0, 2)], {}),

@@ -126,6 +126,17 @@ NO_OUTPUT = [*INPUT_LOG, *final((0, (900,), -1), topic=OUT)]
 UNREAD = [*TOPICS, *READER, *PROCESSOR, *appended(0, 100, pid=-1)]
 
 
+NEXT = "next-id"
+CREATED_AGAIN = [
+    *TOPICS, *READER, *PROCESSOR, *committed(1),
+    ("controller-1", facts.TopicCreated(9, NEXT, "orders", 1, 1, 1)),
+    ("consumer-1", facts.Positioned("g", "m1", NEXT, 0, 0, "earliest")),
+    *appended(0, 100, pid=-1, topic=NEXT), *final((0, (100,), -1), topic=NEXT),
+    *final((0, (900,), -1), topic=OUT),
+]  # fmt: skip
+"""What was committed is of the topic that had the name before."""
+
+
 def log_start(reason: str) -> Rows:
     return [("broker-1", facts.LogStart(T, 0, 1, reason, 1, 1))]
 
@@ -220,6 +231,12 @@ STORIES: dict[str, tuple[Rows, dict[str, int]]] = {
         [*UNREAD, *log_start("delete-records"), *committed(1), *NO_OUTPUT], {}),
     "an input that a follower of the leader's log start does not have": (
         [*UNREAD, *log_start("leader"), *committed(1), *NO_OUTPUT], {"lost-output": 1}),
+    "an input of a topic that was created again: committed in the one before": (
+        CREATED_AGAIN, {}),
+    "an input of a topic that was created again": (
+        [*CREATED_AGAIN, ("consumer-1", facts.Polled("g", "m1", NEXT, 0, 1, -1, (0,), (100,))),
+         ("consumer-1", facts.Processed("g", "m1", NEXT, 0, 0, 1)), *committed(1)[1:]],
+        {"lost-output": 1}),
     "an input that is not committed yet": (
         [*TOPICS, *READER, *PROCESSOR, *committed(0), *INPUT_LOG], {}),
     "an input with two outputs": (

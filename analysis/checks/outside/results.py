@@ -6,6 +6,8 @@ from kafkasim.analysis.checks.base import AT_END, HOME, NO_SPOTS, about, offendi
 from kafkasim.analysis.checks.outside.resets import MOVES, on_reset, reset
 
 _ODD_RESULTS = f"""
+    -- A database knows a topic by its name: one that was created again is not judged.
+    WITH results AS (SELECT * FROM FinalResults LEFT ANTI JOIN created_again USING (run, topic_id))
     SELECT *
     FROM (SELECT *, {
     reset("times = 0", "IF(times = 0, -1, got)", f"IF(times = 0, {AT_END}, again)")
@@ -13,7 +15,7 @@ _ODD_RESULTS = f"""
     FROM (SELECT run, topic_id, partition, group, offset, times, 0 AS seq FROM (
         SELECT run, topic_id, partition, group, offset, count(stored) AS times FROM (
             SELECT run, topic_id, partition, group, offset, 1 AS stored
-            FROM FinalResults LATERAL VIEW explode(offsets) AS offset
+            FROM results LATERAL VIEW explode(offsets) AS offset
             UNION ALL
             SELECT run, topic_id, partition, group, offset, CAST(NULL AS INT) AS stored
             FROM (SELECT run, topic_id, partition, group,
@@ -21,7 +23,7 @@ _ODD_RESULTS = f"""
                          greatest(reached, coalesce(committed, 0)) AS high
                   FROM (SELECT run, topic_id, partition, group,
                                max(coalesce(array_max(offsets) + 1, 0)) AS reached
-                        FROM FinalResults GROUP BY run, topic_id, partition, group)
+                        FROM results GROUP BY run, topic_id, partition, group)
                   JOIN (SELECT run, topic_id, partition, group, min(offset) AS start
                         FROM Positioned WHERE reason != 'none'
                         GROUP BY run, topic_id, partition, group)

@@ -397,12 +397,13 @@ OUTPUTS = offending(
               WHERE state = 'committed')
         JOIN (SELECT DISTINCT run, topic_id, topic FROM TopicCreated) USING (run, topic_id)
         JOIN processors USING (run)
-        JOIN (SELECT run, group, topic, partition, max_by(offset, seq) AS end FROM OffsetCommitted
-              GROUP BY run, group, topic, partition) USING (run, group, topic, partition)
+        JOIN (SELECT run, group, topic_id, partition, max_by(offset, seq) AS end FROM commits_of
+              GROUP BY run, group, topic_id, partition) USING (run, group, topic_id, partition)
         JOIN (SELECT run, topic_id, partition, group, min(offset) AS first FROM Positioned
               WHERE reason != 'none' GROUP BY run, topic_id, partition, group)
             USING (run, topic_id, partition, group)
         LEFT ANTI JOIN written USING (run, group, record_id)
+        LEFT ANTI JOIN gone_over USING (run, topic_id, partition, group, offset)
         LEFT JOIN (SELECT DISTINCT run, topic AS output, record_id, true AS back
                    FROM given_back_records
                    JOIN (SELECT DISTINCT run, topic_id, topic FROM TopicCreated)

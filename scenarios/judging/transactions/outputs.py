@@ -18,6 +18,7 @@ from collections.abc import Iterator
 
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.invariants.traced import coordinator_partition
+from kafkasim.scenarios.judging.readers.recreated.carried import CarriedOver
 from kafkasim.scenarios.judging.source import FactSource, PartitionKey, deleted_below
 from kafkasim.scenarios.judging.transactions.footing import END, Footing, Spot
 from kafkasim.scenarios.judging.transactions.known.given_again import GivenBack
@@ -131,7 +132,8 @@ class Outputs:
         self.processors: dict[tuple[str, tuple[str, ...], str], None] = {}  # (group, topics, topic)
         self._names: dict[str, str] = {}  # topic id -> name, of topics that exist
         self._first: dict[tuple[str, PartitionKey], int] = {}  # where a group began
-        self._committed: dict[tuple[str, str, int], int] = {}  # the last committed offset
+        self._committed: dict[tuple[str, PartitionKey], int] = {}  # the last committed offset
+        self._carried_over = CarriedOver(trace)
         self._reset: dict[tuple[str, PartitionKey], int] = {}  # the row of a group's last reset
         self._trimmed = deleted_below(trace)
         # Output topic -> record id -> where it was appended: partition, offset, row.
@@ -203,9 +205,11 @@ class Outputs:
             if name not in topics:
                 continue
             first = max(self._first.get((group, key), 1 << 62), self._trimmed.get(key, 0))
-            end = self._committed.get((group, name, key[1]), -1)
+            end = self._committed.get((group, key), -1)
             for offset, record_id in records.items():
-                if first <= offset < end and record_id not in written:
+                if not first <= offset < end or self._carried_over.passed_over(group, key, offset):
+                    continue
+                if record_id not in written:
                     detail = f"{group} committed past record {record_id} at offset {offset}"
                     detail += " without an output"
                     spots = self._of_output(output, record_id)
@@ -273,4 +277,5 @@ class Outputs:
                 self._reset[place] = seq
 
     def _on_committed(self, _seq: int, _t: int, _node: str, fact: facts.OffsetCommitted) -> None:
-        self._committed[(fact.group, fact.topic, fact.partition)] = fact.offset
+        of = self._carried_over.topic_of(fact)
+        self._committed[fact.group, (of, fact.partition)] = fact.offset

@@ -2,7 +2,8 @@
 
 The databases of a group's members are read when the run ends (the fact FinalResults). A member
 handles a partition in the order of its offsets, so a record without a result is lost if a later one
-of its partition has a result, or if the group has committed past it.
+of its partition has a result, or if the group has committed past it. A database knows a topic by
+its name, so results of a topic that was created again are not judged: they are of two logs.
 
 A legal loss explains only results that rested on it. A second result rests on the first record at
 the offset, if the loss came between two deliveries, and on the group's commits. A read_committed
@@ -46,6 +47,7 @@ class StoredResults:
         self._polled: dict[Place, list[tuple[int, int, int]]] = {}
         self._committed: dict[tuple[str, str, int], int] = {}  # the highest offset
         self._topics: dict[str, str] = {}  # topic id -> name
+        self._ids: dict[str, dict[str, None]] = {}  # and back
         self._start: dict[PartitionKey, int] = {}  # the highest log start at the end
         trace.subscribe(facts.FinalResults, self._on_results)
         trace.subscribe(facts.Positioned, self._on_positioned)
@@ -77,6 +79,7 @@ class StoredResults:
 
     def _on_topic(self, _seq: int, _t: int, _node: str, fact: facts.TopicCreated) -> None:
         self._topics[fact.topic_id] = fact.topic
+        self._ids.setdefault(fact.topic, {})[fact.topic_id] = None
 
     def _on_replica(self, _seq: int, _t: int, _node: str, fact: facts.FinalReplica) -> None:
         if fact.leading:
@@ -87,7 +90,9 @@ class StoredResults:
         """Return the anomalies of the run, sorted by partition and group."""
         found = []
         for place, stored in sorted(self._stored.items(), key=lambda each: each[0][::-1]):
-            group = place[0]
+            group, (topic_id, _) = place
+            if len(self._ids.get(self._topics.get(topic_id, ""), ())) > 1:
+                continue
             twice = sorted(offset for offset, times in stored.items() if times > 1)
             for excuse, offsets in self._by_excuse("duplicate-result", place, twice).items():
                 detail = f"group {group} stored {stored[offsets[0]]} results of offset {offsets[0]}"

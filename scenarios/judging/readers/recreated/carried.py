@@ -1,11 +1,11 @@
 """What groups carry from a topic to another one of its name: positions and committed offsets.
 
-A consumer keeps its position by the topic's name (SubscriptionState.assignment), and OffsetCommit
-and OffsetFetch name the topic, as do the coordinator's records (OffsetMetadataManager; only
-version 10 of 4.1 has topic ids). So in a topic that was created again a member goes on where it was
-in the old one, unless the leader finds that offset out of range or diverged. A commit of the old
-topic that comes late is what the next member starts from. Stale metadata leads back to the old
-topic in the same way. Neither is a promise that Kafka makes of the topic's own records.
+A consumer keeps its position by the topic's name (SubscriptionState.assignment). It commits and
+fetches offsets by name, as coordinators keep them (OffsetMetadataManager; consumers use the topic
+ids of OffsetCommit 10 since 4.2). So in a topic that was created again a member goes on where it
+was in the old one, unless the leader finds that offset out of range or diverged. A commit of the
+old topic that comes late is what the next member starts from. Stale metadata leads back to the old
+topic in the same way. Kafka promises nothing of the records that are passed over so.
 
 Within one topic nothing of this counts: a commit is of another topic only if its member was in that
 one, or if nobody of the group has come so far in this one.
