@@ -172,6 +172,13 @@ def test_the_answer_to_a_proposal_changes_nothing_where_the_partition_is_deleted
     assert (leader.log.high_watermark, trio.facts[told:]) == (0, [])
 
 
+def test_the_answer_to_a_producer_names_the_topic_whose_log_took_the_batch() -> None:
+    trio = Trio()
+    trio.tell(1)
+    (part,) = trio.answers[trio.produce(1, 7, acks=1)].partitions
+    assert (part.error, part.topic_id) == (Errors.NONE, TOPIC_ID)
+
+
 def test_metadata_that_repeats_an_answer_replaces_the_next_expansion() -> None:
     """Partition.makeLeader refuses an older partition epoch alone; KAFKA.md, 1.6."""
     trio = Trio()

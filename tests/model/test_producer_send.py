@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from kafkasim.model.client.producer.partitioner import partition_for_key
 from kafkasim.model.client.producer.producer import producer_config
 from kafkasim.model.errors import NONE, Errors
@@ -59,6 +61,21 @@ def test_a_record_is_acknowledged_with_its_offset() -> None:
         (11,),
     )
     assert (acked.acks, acked.producer_id, acked.base_sequence, acked.attempts) == (-1, 7, 0, 1)
+
+
+def test_a_record_is_told_of_the_topic_whose_log_took_it() -> None:
+    """Produce names the topic: a broker with other metadata than the client's has another one."""
+    h, log = start(linger_ms=0)
+
+    def other(node: str, m: ProduceRequest) -> ProduceResponse | None:
+        answer = log(node, m)
+        assert answer is not None
+        return ProduceResponse(tuple([replace(p, topic_id="id-2") for p in answer.partitions]))
+
+    h.cluster.handlers[ProduceRequest] = other
+    h.call("send", "t", None, 11, 100, None, True)
+    h.run(100)
+    assert [acked.topic_id for acked in h.of(Acked)] == ["id-2"]
 
 
 def test_linger_gathers_records_into_one_batch() -> None:

@@ -228,6 +228,7 @@ class Sender:
         error = response.error
         queue = batch.queue
         if not error or error is Errors.DUPLICATE_SEQUENCE_NUMBER:
+            batch.topic_id = response.topic_id or batch.topic_id  # Produce names the topic
             self._complete(batch, -1 if error else response.base_offset, now)
             queue.muted = False
             return

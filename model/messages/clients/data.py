@@ -38,6 +38,7 @@ class ProducePartitionResponse:
     log_append_time_ms: int  # −1: the records keep their CreateTime
     log_start_offset: int
     current_leader: tuple[int, int] | None = None  # KIP-951: (leader id, leader epoch)
+    topic_id: str = ""  # of the log that took the batch; for facts: on the wire since 13 (KIP-516)
 
 
 @value

@@ -46,7 +46,7 @@ VALID_ACKS = (-1, 1, 0)
 class ProduceStatus:
     """The answer to one partition of a produce request, while it is not known for good."""
 
-    __slots__ = ("base_offset", "current_leader", "error", "log_start_offset", "tp")
+    __slots__ = ("base_offset", "current_leader", "error", "log_start_offset", "topic_id", "tp")
 
     def __init__(self, tp: TopicPartition) -> None:
         self.tp = tp
@@ -54,6 +54,7 @@ class ProduceStatus:
         self.base_offset = -1
         self.log_start_offset = -1
         self.current_leader: tuple[int, int] | None = None  # KIP-951
+        self.topic_id = ""  # of the log that has the batch
 
     def fail(self, error: Errors) -> None:
         """Answer with an error; the offset of what was appended stays (DelayedProduce)."""
@@ -319,6 +320,7 @@ class ProduceHandler:
             status.error = result.error
             return None
         status.base_offset = result.base_offset
+        status.topic_id = partition.topic_id
         status.log_start_offset = partition.log.log_start_offset
         leader.advance_high_watermark(now)
         required = self._rules.required_offset(result.last_offset, result.duplicate)
@@ -398,4 +400,5 @@ def response_of(status: ProduceStatus) -> ProducePartitionResponse:
         -1,
         status.log_start_offset,
         status.current_leader,
+        status.topic_id,
     )
