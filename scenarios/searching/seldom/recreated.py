@@ -2,9 +2,9 @@
 
 The topic is created again under the same name with another topic id. A member's target, a
 consumer's position, a fetch session or a follower that knows the old id must tell the two apart. It
-must not lose its state of the second topic, for which all guarantees hold. Producers write to the
-topic only after it was created again: positions, committed offsets and sequences are kept by the
-topic's name, and the effect of the old ones on the new topic is not judged.
+must not lose its state of the second topic, for which all guarantees hold. In most seeds the topic
+has records before it is deleted. So groups carry their positions and committed offsets, which are
+kept by the topic's name, from the old topic to the new one.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ from kafkasim.scenarios.searching.shapes.focus import ms
 
 SHARE = 0.05
 """The share of seeds in which this happens, of those that can have it."""
+
+BEFORE = 0.8
+"""The share of these in which the topic has records before it is deleted."""
 
 OTHER = "invoices"
 
@@ -62,7 +65,10 @@ def recreated_topics(rng: random.Random, data: dict[str, Any]) -> None:
             {"kind": "create-topic", "topic": OTHER, "at": ms(at + gap), **again},
         ])  # fmt: skip
         at += gap + rng.choice((100, 1000, 3000))
-    data["workload"].append({**_producer(rng), "start": ms(at)})
+    producer = _producer(rng)
+    if rng.random() >= BEFORE:
+        producer["start"] = ms(at)
+    data["workload"].append(producer)
     data["duration"] = ms(max(duration_us(data["duration"]) / 1000, at + 3000))
 
 
