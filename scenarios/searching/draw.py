@@ -30,8 +30,9 @@ The following steps change some of the scenarios, in this order:
   change during an election (worlds/voters.py). Faults begin and end at triggers
   (choices/triggers.py).
 - Rare cases (seldom/): a client is struck at a step of its protocol, one of two topics is
-  recreated, transactional ids expire, clocks of coordinators jump, internal topics are moved,
-  consumers keep an outdated read replica.
+  recreated or created late, transactional ids expire, clocks of coordinators jump, internal topics
+  are moved, consumers keep an outdated read replica, a broker loses a role and gets it back while
+  its messages are under way.
 - Everything that could have no effect is replaced or removed (choices/effects.py).
 
 Timeouts are lowered to seconds, so that sessions end, replicas fall behind and leaders move within
@@ -99,8 +100,9 @@ from kafkasim.scenarios.searching.seldom.clocks import stepped_clocks
 from kafkasim.scenarios.searching.seldom.idle_ids import idle_ids
 from kafkasim.scenarios.searching.seldom.internal_topics import moved_internal_topics
 from kafkasim.scenarios.searching.seldom.read_leases import read_leases
-from kafkasim.scenarios.searching.seldom.recreated import recreated_topics
+from kafkasim.scenarios.searching.seldom.recreated import late_topics, recreated_topics
 from kafkasim.scenarios.searching.seldom.steps import client_steps
+from kafkasim.scenarios.searching.seldom.tenures import returning_roles
 from kafkasim.scenarios.searching.shapes.apart import is_about_its_faults
 from kafkasim.scenarios.searching.worlds.departures import leave_for_good
 from kafkasim.scenarios.searching.worlds.histories import histories
@@ -200,6 +202,8 @@ def seldom(seed: int, data: dict[str, Any]) -> None:
     stepped_clocks(random.Random(f"swarm/{seed}/stepped-clocks"), data, mode)
     moved_internal_topics(random.Random(f"swarm/{seed}/internal-topics"), data, mode)
     client_steps(random.Random(f"swarm/{seed}/client-steps"), data, mode)
+    returning_roles(random.Random(f"swarm/{seed}/returning-roles"), data, mode)
+    late_topics(random.Random(f"swarm/{seed}/late-topics"), data)
 
 
 def _draw(seed: int) -> dict[str, Any]:

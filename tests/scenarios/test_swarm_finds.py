@@ -9,6 +9,7 @@ from kafkasim.scenarios.searching.search import examine
 FOUND: dict[str, tuple[int, tuple[str, ...]]] = {
     "B60-verification-error-seq-loop": (372, ("VERIFYORDER",)),
     "B92-share-start-moves-back": (2264, ("accepted-again",)),
+    "B99-late-topic-is-all": (312, ("no-progress",)),
     "B100-diverged-fetch-counts": (6, ("ISRDATA",)),
     "B101-clock-goes-back": (14, ("no-progress",)),
     "B102-failed-expiry-is-pending": (28, ("no-progress",)),

@@ -22,6 +22,7 @@ from kafkasim.scenarios.searching.seldom import (
     read_leases,
     recreated,
     steps,
+    tenures,
 )
 
 SEEDS = range(140)
@@ -36,9 +37,11 @@ def _added(monkeypatch: pytest.MonkeyPatch, module: Any, *shares: str) -> Drawn:
     Those with a second process of a broker have faults of clients alone, which another test holds.
     """
     found = []
-    for each in (recreated, idle_ids, read_leases, clocks, internal_topics, steps):
+    for each in (recreated, idle_ids, read_leases, clocks, internal_topics, steps, tenures):
         monkeypatch.setattr(each, "SHARE", 0)
     monkeypatch.setattr(steps, "OF_SHARE_GROUPS", 0)
+    monkeypatch.setattr(recreated, "LATE", 0)
+    monkeypatch.setattr(recreated, "LATE_MODERN", 0)
     before = [draw(seed) for seed in SEEDS]
     for name in shares:
         monkeypatch.setattr(module, name, 1)
@@ -140,6 +143,24 @@ def test_every_recreated_topic_is_one_of_two_that_a_group_reads(
     assert forgot > 0
 
 
+def test_a_topic_that_comes_late_is_created_while_groups_of_both_protocols_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    protocols: Counter[str] = Counter()
+    grows = 0
+    for plain, data in _added(monkeypatch, recreated, "LATE", "LATE_MODERN"):
+        gone, came, *more = _new(plain, data, "operations")
+        assert (gone["kind"], came["kind"]) == ("delete-topic", "create-topic")
+        assert [each["kind"] for each in more] in ([], ["create-partitions"])
+        assert 1_500_000 <= duration_us(came["at"]) - duration_us(gone["at"]) < 5_000_000
+        readers = [each for each in data["workload"] if recreated.OTHER in each.get("topics", ())]
+        protocols.update([each["config"].get("group.protocol", "classic") for each in readers])
+        (begins,) = [duration_us(each["start"]) for each in data["workload"] if _writes_it(each)]
+        assert duration_us([came, *more][-1]["at"]) < begins < duration_us(data["duration"])
+        grows += bool(more)
+    assert min(protocols["classic"], protocols["consumer"], grows) > 3, protocols
+
+
 def test_ids_expire_within_the_run_while_producers_are_idle(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -186,6 +207,34 @@ def test_partitions_of_all_internal_topics_move_and_preferred_leaders_are_electe
         assert {each["kind"] for each in operations} == {"reassign", "elect-leader"}
         moved[topic] += 1
     assert min([moved[topic] for topic in COORDINATOR_TOPICS]) > 3, moved
+
+
+def test_a_broker_leads_again_while_its_messages_are_held_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    topics: Counter[str] = Counter()
+    held: Counter[str] = Counter()
+    together = 0
+    for plain, data in _added(monkeypatch, tenures, "SHARE"):
+        operations = _new(plain, data, "operations")
+        assert [each["kind"] for each in operations] == ["reassign", "elect-leader"] * 3
+        (where,) = dict.fromkeys([(each["topic"], each["partition"]) for each in operations])
+        first, second, again = [each["replicas"] for each in operations[::2]]
+        assert (first, second[:2]) == (again, [first[1], first[0]])
+        *_, hold = _new(plain, data, "faults")
+        assert hold["kind"] == "hold"
+        assert hold["nodes"] in ([f"broker-{first[0]}"], [f"broker-{n}" for n in first[:2]])
+        waits = [each.get("when") for each in (*operations, hold)]
+        assert waits[:2] == [None] * 2
+        if waits[2:] == [hold.get("when")] * 5:  # choices/effects.py has changed none of them
+            at = [duration_us(each["at"]) for each in (hold, operations[2], operations[5])]
+            assert at[0] < at[1] < at[2] < at[0] + duration_us(hold["for"])
+            together += 1
+        topics[where[0]] += 1
+        held[hold["api"]] += 1
+    assert min([topics[topic] for topic in (*COORDINATOR_TOPICS, "orders")]) > 3, topics
+    assert together > sum(topics.values()) / 2
+    assert {"WriteTxnMarkers", "FetchFollower", "JoinGroup", "Produce"} <= set(held)
 
 
 def test_read_replicas_of_racks_are_struck_under_short_and_long_leases(

@@ -1,10 +1,13 @@
-"""One of two topics is deleted and created again while groups and followers hold both.
+"""One of two topics is deleted and created again, at once or after a while, while groups run.
 
 The topic is created again under the same name with another topic id. A member's target, a
 consumer's position, a fetch session or a follower that knows the old id must tell the two apart. It
 must not lose its state of the second topic, for which all guarantees hold. In most seeds the topic
 has records before it is deleted. So groups carry their positions and committed offsets, which are
 kept by the topic's name, from the old topic to the new one.
+
+If it is created again after seconds, groups have settled without it: they subscribe to a topic that
+does not exist yet. A member is assigned it before its metadata has the topic's name (KIP-848).
 """
 
 from __future__ import annotations
@@ -22,6 +25,12 @@ SHARE = 0.05
 BEFORE = 0.8
 """The share of these in which the topic has records before it is deleted."""
 
+LATE = 0.015
+"""The share of seeds in which it comes late, of those that can have it."""
+
+LATE_MODERN = 0.3
+"""The same of seeds with a group of the consumer protocol, which are few."""
+
 OTHER = "invoices"
 
 NAMED = ("pattern", "subscription-pattern", "protocol", "app", "topics")
@@ -38,10 +47,52 @@ def recreated_topics(rng: random.Random, data: dict[str, Any]) -> None:
     Nobody but the operator creates it: a client that asks for it meanwhile would be served with one
     of the broker's defaults.
     """
-    groups = [each for each in data["workload"] if each["kind"] == "consumer-group"]
-    fit = [each for each in groups if not each.keys() & set(NAMED)]
+    fit = _readers(data)
     if rng.random() >= SHARE or not fit or is_about_its_faults(data):
         return
+    own = _second_topic(rng, data, fit)
+    at = float(rng.randrange(1000, 5000))
+    for _ in range(rng.choice((1, 1, 2))):
+        gap = rng.choice((1, 20, 200, 1000)) * rng.uniform(0.5, 1.5)
+        again = {**own, "partitions": rng.choice((own["partitions"], rng.choice((1, 2, 3))))}
+        _recreate(data, at, gap, again)
+        at += gap + rng.choice((100, 1000, 3000))
+    _write(rng, data, at, before=BEFORE)
+
+
+def late_topics(rng: random.Random, data: dict[str, Any]) -> None:
+    """Let groups subscribe to a second topic that is created after they have run for a while.
+
+    It is deleted at the begin: a scenario has its topics from the start.
+    """
+    fit = _readers(data)
+    modern = any(each["config"].get("group.protocol") == "consumer" for each in fit)
+    share = LATE_MODERN if modern else LATE
+    known = any(each["name"] == OTHER for each in data["topics"])
+    if rng.random() >= share or not fit or known or is_about_its_faults(data):
+        return
+    own = _second_topic(rng, data, fit)
+    at, gap = float(rng.randrange(1, 300)), float(rng.randrange(1500, 5000))
+    _recreate(data, at, gap, own)
+    at += gap
+    if rng.random() < 0.5:
+        at += rng.choice((20, 200, 1000)) * rng.uniform(0.5, 1.5)
+        more = {"partitions": own["partitions"] + rng.choice((1, 2))}
+        grows = {"kind": "create-partitions", "topic": OTHER, "at": ms(at), **more}
+        data["operations"].append(grows)
+    _write(rng, data, at + rng.choice((100, 1000)))
+
+
+def _readers(data: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the groups whose topics can be changed."""
+    groups = [each for each in data["workload"] if each["kind"] == "consumer-group"]
+    return [each for each in groups if not each.keys() & set(NAMED)]
+
+
+def _second_topic(
+    rng: random.Random, data: dict[str, Any], readers: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """Add a topic that groups read, too; return its settings."""
     first = data["topics"][0]
     own: dict[str, Any] = {
         "partitions": rng.choice((1, 2, 3)),
@@ -50,23 +101,26 @@ def recreated_topics(rng: random.Random, data: dict[str, Any]) -> None:
     }
     data["topics"].append({"name": OTHER, **own})
     both = rng.choice(([first["name"], OTHER], [OTHER, first["name"]]))
-    for each in fit:
+    for each in readers:
         each["topics"] = list(both)
     config = data["cluster"]["config"]
     config["auto.create.topics.enable"] = False
-    for each in FORGETTING:
-        config.pop(each, None)
-    at = float(rng.randrange(1000, 5000))
-    for _ in range(rng.choice((1, 1, 2))):
-        gap = rng.choice((1, 20, 200, 1000)) * rng.uniform(0.5, 1.5)
-        again = {**own, "partitions": rng.choice((own["partitions"], rng.choice((1, 2, 3))))}
-        data.setdefault("operations", []).extend([
-            {"kind": "delete-topic", "topic": OTHER, "at": ms(at)},
-            {"kind": "create-topic", "topic": OTHER, "at": ms(at + gap), **again},
-        ])  # fmt: skip
-        at += gap + rng.choice((100, 1000, 3000))
+    for name in FORGETTING:
+        config.pop(name, None)
+    return own
+
+
+def _recreate(data: dict[str, Any], at: float, gap: float, again: dict[str, Any]) -> None:
+    data.setdefault("operations", []).extend([
+        {"kind": "delete-topic", "topic": OTHER, "at": ms(at)},
+        {"kind": "create-topic", "topic": OTHER, "at": ms(at + gap), **again},
+    ])  # fmt: skip
+
+
+def _write(rng: random.Random, data: dict[str, Any], at: float, *, before: float = 0.0) -> None:
+    """Let a producer write the second topic, in a share ``before`` of cases before ``at`` ms, too."""
     producer = _producer(rng)
-    if rng.random() >= BEFORE:
+    if rng.random() >= before:
         producer["start"] = ms(at)
     data["workload"].append(producer)
     data["duration"] = ms(max(duration_us(data["duration"]) / 1000, at + 3000))

@@ -258,6 +258,14 @@ def _recreated(data: Scenario) -> bool:
                for w in data["workload"])  # fmt: skip
 
 
+def _comes_late(data: Scenario) -> bool:
+    """Return whether groups start without a topic that they read, and that is created later."""
+    soon = [each for each in _operated(data, "delete-topic") if isinstance(each.get("at"), str)]
+    gone = [each["topic"] for each in soon if duration_us(each["at"]) <= 300_000]
+    again = [each["topic"] for each in _operated(data, "create-topic") if each["topic"] in gone]
+    return any(set(each.get("topics", ())) & set(again) for each in data["workload"])
+
+
 def _roles_clock_steps(data: Scenario) -> bool:
     """Return whether the clock of whoever is a coordinator or the controller jumps."""
     roles = ("coordinator:", "transaction-coordinator:", "active-controller")
@@ -268,6 +276,14 @@ def _roles_clock_steps(data: Scenario) -> bool:
 def _internal_topics_move(data: Scenario) -> bool:
     moves = _operated(data, "reassign")
     return any(each["topic"] in COORDINATOR_TOPICS for each in moves)
+
+
+def _leads_again(data: Scenario) -> bool:
+    """Return whether a partition gets another leader and the first one back, beside a hold."""
+    moves = _operated(data, "reassign")
+    orders = [(each["topic"], each.get("partition"), each.get("replicas")) for each in moves]
+    back = any(orders[n] == orders[n + 2] != orders[n + 1] for n in range(len(orders) - 2))
+    return back and any(each["kind"] == "hold" for each in data["faults"])
 
 
 def _leases_outlast(data: Scenario) -> bool:
@@ -329,10 +345,12 @@ WORLDS: tuple[World, ...] = (
     World("a share session ends at a step", KRAFT, 0.01,
           _at_steps("ShareFetch", "ShareAcknowledge")),
     World("one of two topics is recreated", BOTH, 0.015, _recreated),
+    World("a subscribed topic comes late", BOTH, 0.008, _comes_late),
     World("transactional ids expire", BOTH, 0.02,
           lambda data: _config("transactional.id.expiration.ms")(data) is not None),
     World("a coordinator's or controller's clock jumps", BOTH, 0.025, _roles_clock_steps),
     World("internal topics move", BOTH, 0.03, _internal_topics_move),
+    World("a broker leads again while messages wait", BOTH, 0.02, _leads_again),
     World("a read replica outlasts the run", BOTH, 0.015, _leases_outlast),
     World("2.8", ZOOKEEPER, 0.3, _release("2.8-zk")),
     World("3.9", BOTH, 0.1, _release("3.9")),
