@@ -6,6 +6,7 @@ Every mistake is one line that names the file, the key and what is allowed
 
 from __future__ import annotations
 
+import difflib
 import math
 import tomllib
 from collections.abc import Mapping
@@ -169,9 +170,19 @@ def _check_values(value: Any, place: str = "", depth: int = 0) -> None:
         raise ValueError(f"{place}: {value} is a {type(value).__name__}; give text or a number")
 
 
+def _misspells(one: Any, missing: Any) -> bool:
+    """Return whether an error is an unknown key that looks like a missing one."""
+    names = str(one["loc"][-1]), str(missing["loc"][-1])
+    return one["type"] == "extra_forbidden" and bool(difflib.get_close_matches(names[0], names[1:]))
+
+
 def _one_line(error: ValidationError, data: Mapping[str, Any]) -> str:
     """Return the first mistake: the key's path, its value, and what is allowed."""
-    first = error.errors()[0]
+    every = error.errors()
+    first = every[0]
+    if first["type"] == "missing":  # a misspelled key says more than the key that it leaves missing
+        beside = [one for one in every if one["loc"][:-1] == first["loc"][:-1]]
+        first = next((one for one in beside if _misspells(one, first)), first)
     place = ".".join(str(part) for part in first["loc"] if part not in _WORKLOADS)
     kind, context = first["type"], first.get("ctx", {})
     if kind == "extra_forbidden":

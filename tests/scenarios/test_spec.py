@@ -203,11 +203,15 @@ MISTAKES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     ),
     "unknown observation": (
         {"expect.must-see": ["isr-srhink"]},
-        ("expect.must-see: no observation 'isr-srhink'", "isr-shrink"),
+        ("expect.must-see: no observation 'isr-srhink'; did you mean isr-shrink?", "allowed: "),
     ),
     "unknown anomaly": (
         {"expect.permits": ["data-loss"]},
         ("expect.permits: no anomaly 'data-loss'", "lost-write"),
+    ),
+    "misspelled anomaly": (
+        {"expect.permits": ["reordered"]},
+        ("expect.permits: no anomaly 'reordered'; did you mean reordered-key", "allowed: "),
     ),
     "unknown topic": (
         {"workload.1.topics": ["order"]},
@@ -304,3 +308,11 @@ def test_the_catalogue_is_valid(name: str) -> None:
     assert scenario.twin is not None
     library.scenario(name, twin=True)
     assert len((library.CATALOGUE / f"{name}.toml").read_text(encoding="utf-8").splitlines()) < 100
+
+
+def test_a_misspelled_key_is_named_and_not_the_key_that_it_leaves_missing() -> None:
+    data = {"name": "mine", "claim": "x", "durations": "5s"}
+    with pytest.raises(ScenarioError, match="mine: durations: unknown key"):
+        parse(data, "mine")
+    with pytest.raises(ScenarioError, match="mine: duration: is missing"):
+        parse({"name": "mine", "claim": "x"}, "mine")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Mapping
 
 from kafkasim.model.client.producer.producer import producer_config
@@ -16,6 +17,14 @@ def some(names: Iterable[str]) -> str:
     every = list(names)
     cut = f", … ({len(every)} in all)" if len(every) > SHOWN else ""
     return ", ".join(every[:SHOWN]) + cut
+
+
+def meant(name: str, names: Iterable[str]) -> str:
+    """Return which of the allowed names a user may have meant, and all of them."""
+    every = list(names)
+    near = difflib.get_close_matches(name, every, n=2, cutoff=0.6)
+    asked = f"did you mean {' or '.join(near)}? " if near else ""
+    return f"{asked}allowed: {', '.join(every)}"
 
 
 def check_properties(place: str, config: type[Config], properties: Mapping[str, object]) -> None:

@@ -6,7 +6,7 @@ allowed.
 
 from __future__ import annotations
 
-from kafkasim.scenarios.language.checks.allowed import some
+from kafkasim.scenarios.language.checks.allowed import meant, some
 from kafkasim.scenarios.language.checks.fault_tables import check_faults
 from kafkasim.scenarios.language.checks.operation_tables import check_operations
 from kafkasim.scenarios.language.checks.server_tables import (
@@ -42,9 +42,7 @@ def _check_permits(scenario: Scenario) -> None:
     for name in scenario.expect.permits:
         anomaly, colon, topic = name.partition(":")
         if anomaly not in ANOMALIES:
-            raise ValueError(
-                f"expect.permits: no anomaly {anomaly!r}; allowed: {', '.join(ANOMALIES)}"
-            )
+            raise ValueError(f"expect.permits: no anomaly {anomaly!r}; {meant(anomaly, ANOMALIES)}")
         if colon and topic not in topics:
             raise ValueError(f"expect.permits: no topic {topic!r}; allowed: {some(topics)}")
 
@@ -59,6 +57,5 @@ def _check_observations(scenario: Scenario) -> None:
     ):
         for name in names:
             if name.partition(":")[0] not in OBSERVATIONS:
-                raise ValueError(
-                    f"expect.{key}: no observation {name!r}; allowed: {', '.join(OBSERVATIONS)}"
-                )
+                told = meant(name.partition(":")[0], OBSERVATIONS)
+                raise ValueError(f"expect.{key}: no observation {name!r}; {told}")
