@@ -134,7 +134,7 @@ def invoke(arguments: Sequence[str]) -> int:
         raise
     except Crashed as crash:
         traceback.print_exception(crash.__cause__)
-        sys.stderr.write(f"crash: the simulator itself failed\n  replay: {crash.replay}\n")
+        sys.stderr.write(f"crash: {crash.told}\n  replay: {crash.replay}\n")
         if crash.directory is not None:
             sys.stderr.write(f"  trace:  until the crash, {crash.directory / TRACE_FILE}\n")
         return CRASH

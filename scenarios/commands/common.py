@@ -16,7 +16,7 @@ from rich.table import Table
 
 from kafkasim.model.config import ConfigError
 from kafkasim.scenarios.judging.verdict import Result
-from kafkasim.scenarios.language.files.rules import with_digests
+from kafkasim.scenarios.language.files.rules import shown, with_digests
 from kafkasim.scenarios.language.spec import ScenarioError
 from kafkasim.scenarios.showing.state import MomentError
 from kafkasim.scenarios.variants.variant import VariantError
@@ -37,11 +37,18 @@ class InputError(Exception):
 
 
 class Crashed(Exception):
-    """The simulator itself failed in a run: how to replay it, and the directory of its trace."""
+    """The simulator itself failed in a run: how to replay it, and the directory of its trace.
 
-    def __init__(self, replay: str, directory: Path | None) -> None:
+    ``variants`` were in force: a rule may have given what the rest of the model does not expect.
+    """
+
+    def __init__(self, replay: str, directory: Path | None, variants: Sequence[str] = ()) -> None:
         super().__init__(replay)
         self.replay = replay
+        self.told = "the simulator itself failed"
+        if variants:
+            names = ", ".join(map(shown, variants))
+            self.told = f"the model failed with {names} in force; run the seed without, too"
         self.directory = directory
 
 

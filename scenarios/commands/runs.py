@@ -106,7 +106,7 @@ class RunRequest:
         except VariantError:
             raise
         except Exception as error:
-            raise Crashed(self.replay_command(seed), directory) from error
+            raise Crashed(self.replay_command(seed), directory, self.variants) from error
 
 
 def run_request(

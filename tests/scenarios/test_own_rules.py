@@ -145,6 +145,21 @@ def test_a_rule_that_raises_is_named_with_its_line(write, command: str, capsys) 
     assert told.count("\n") == 1
 
 
+@pytest.mark.slow
+def test_a_rule_that_breaks_an_assertion_is_a_crash_with_its_name(write, capsys) -> None:
+    body = """
+        from kafkasim.model.group.rules import GroupRules
+
+        class EagerHandover(GroupRules):
+            def reconcile(self, member, target_epoch, target, partition_epoch, owned):
+                return super().reconcile(member, target_epoch, target, lambda *_: -1, owned)
+    """
+    assert invoke(["run", "kip848-slow-member", "--variant", write(body, "eager.py")]) == 1
+    told = capsys.readouterr().err
+    assert "in update_partition_epochs" in told  # the rule that relied on it
+    assert "crash: the model failed with eager.py in force; run the seed without, too" in told
+
+
 def test_all_rules_are_listed_with_who_overrides_them(capsys) -> None:
     rules = {(rule.part, rule.name): rule for rule in all_rules()}
     assert rules["replication", "reaches_epoch_start"].variants == (SCRIPT,)
