@@ -110,14 +110,14 @@ def _brackets(path: Path) -> str:
 def override(data: Mapping[str, Any], path: str, value: Any, source: str) -> dict[str, Any]:
     """Return ``data`` with one key replaced: ``cluster.config.replica.lag.time.max.ms=5000``.
 
-    Inside a ``config`` table the rest of the path is one Kafka property name.
+    Inside a ``config`` or ``features`` table the rest of the path is one name of Kafka's.
 
     Raises:
         ScenarioError: the path leads through something that is no table or list.
     """
     head, _, rest = path.partition(".")
     copy: Any = dict(data)
-    if head == "config" and rest:
+    if head in ("config", "features") and rest:
         known = copy.get(head, {})
         if not isinstance(known, Mapping):
             raise ScenarioError(f"{source}: {path}: {head} is not a table")

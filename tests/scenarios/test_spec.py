@@ -316,3 +316,10 @@ def test_a_misspelled_key_is_named_and_not_the_key_that_it_leaves_missing() -> N
         parse(data, "mine")
     with pytest.raises(ScenarioError, match="mine: duration: is missing"):
         parse({"name": "mine", "claim": "x"}, "mine")
+
+
+def test_a_feature_is_set_by_its_name_with_dots() -> None:
+    given = {"cluster": {"features": {"group.version": 1}}}
+    path = "cluster.features.eligible.leader.replicas.version"
+    features = override(given, path, 1, "mine")["cluster"]["features"]
+    assert features == {"group.version": 1, "eligible.leader.replicas.version": 1}
