@@ -7,6 +7,7 @@ each axis in turn, one dot a point.
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,9 @@ HEAT = "YlOrRd"
 MOST_PANELS = 4
 OF_PANEL = 0.7  # how much of a panel's width its axis has, beside labels and colour scale
 CHARACTER = 0.085  # the width of a character of a tick label, in inches
+
+
+TITLE_COLUMNS = 44  # what fits above the narrowest heat map and its colour scale
 
 
 def draw(swept: Swept, measures: Sequence[Measure], out: Path) -> list[Path]:
@@ -79,8 +83,13 @@ def _heat_maps(swept: Swept, shown: Sequence[Measure]) -> Any:
     for panel, one in zip(fig.subplots(rows, columns, squeeze=False).flat, shown, strict=True):
         low, high = _bounds(swept, one)
         _heat_map(fig, panel, swept, one, across, down, {}, (low, high))
-        panel.set_title(one.axis, fontsize=9, loc="left")
+        panel.set_title(_panel_title(one.axis), fontsize=9, loc="left")
     return fig
+
+
+def _panel_title(measure: str) -> str:
+    """Return a measure's name broken to the width of a heat map; a longer line leaves the page."""
+    return textwrap.fill(measure, TITLE_COLUMNS)
 
 
 def _grid(panels: int) -> tuple[int, int]:
