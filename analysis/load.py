@@ -108,8 +108,11 @@ TUNING = {
 """Settings for queries whose every step works by run, unless somebody configured them."""
 
 SMALL_TUNING = {
-    "spark.sql.adaptive.enabled": "false"
-}  # nothing shuffles: there is nothing to adapt
+    "spark.sql.adaptive.enabled": "false",  # nothing shuffles: there is nothing to adapt
+    # Planning takes longer than the query: what follows would cost more than it saves.
+    "spark.sql.constraintPropagation.enabled": "false",
+    "spark.sql.lightweightPlanChangeValidation": "false",
+}
 
 
 def in_slices(

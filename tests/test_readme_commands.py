@@ -1,7 +1,7 @@
 """Every command of README.md runs, in its order, in one empty directory.
 
 Commands of make are not run here (``make test`` would run this file), but their targets must exist.
-Fleets are shortened; all else runs as it is written.
+Fleets and searches are shortened; all else runs as it is written.
 """
 
 from __future__ import annotations
@@ -30,6 +30,9 @@ SHORTER = {
     "--runs 50": "--runs 2",
     "--runs 10": "--runs 3",
     "sweep lag-and-pause --runs 3": "sweep lag-and-pause --runs 1",
+    "search --seeds 40 --jobs 2": "search --seeds 6 --jobs 2",
+    "search payments.toml --first 21 --seeds 10": "search payments.toml --first 24 --seeds 2",
+    "--budget 20": "--budget 3",
 }
 USERS_FILE = ROOT / "scenarios" / "catalogue" / "gc-pause-fenced.toml"
 USERS_APPLICATION = ROOT / "tests" / "example_project" / "billing.py"

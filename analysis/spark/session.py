@@ -82,6 +82,7 @@ def session(
         raise SparkRefused(_refusal(master, error)) from None
     if is_local(master):
         spark.sparkContext.setLogLevel("ERROR")
+        spark.sparkContext._jsc.setCallSite("kafkasim")  # else Spark walks the stack for each RDD
     return spark
 
 
@@ -128,6 +129,8 @@ def local_settings(where: Path, java_options: str, stored: int) -> dict[str, str
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.warehouse.dir": str(where / "warehouse"),
         "spark.local.dir": str(where / "local"),
+        "spark.broadcast.compress": "false",  # a broadcast does not leave the process
+        "spark.broadcast.checksum": "false",
         "spark.driver.memory": "3g",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",

@@ -196,6 +196,7 @@ def test_text_is_escaped() -> None:
 
 @pytest.mark.slow
 @pytest.mark.spark
+@pytest.mark.usefixtures("few_checks")
 def test_a_run_of_a_fleet_is_simulated_again(spark: SparkSession, tmp_path: Path) -> None:
     from kafkasim.analysis.fleet import run_fleet
 

@@ -23,6 +23,17 @@ from kafkasim.scenarios.showing.report import screen
 from tests.scenarios.excuse_cases import CASES
 
 SEEDS = sorted((Path(__file__).parent / "seeds").glob("*.json"))
+LONG = {
+    "a-share-group-reads-on-slowly",
+    "a-throttled-processor-reads-on-slowly",
+    "completion-lost-to-a-sleeping-thread",
+    "epoch-write-behind-background-flushes",
+    "fetch-parked-for-another-partition",
+    "group-below-the-minimum",
+    "leader-without-a-vote-strands-its-partitions",
+    "log-start-past-an-open-transaction",
+}
+"""Seeds that take more than ten CPU seconds each, an eighth of all tests: ``make soak``."""
 WITH_AN_EXCUSE = {case.scenario for case in CASES if case.is_seed_as_found}
 
 KEYS = ["seed", "story", "verdict", "anomalies", "scenario"]
@@ -37,7 +48,12 @@ def hold(result: Result, path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "path", [p for p in SEEDS if p.stem not in WITH_AN_EXCUSE], ids=lambda path: path.stem
+    "path",
+    [
+        pytest.param(path, marks=[pytest.mark.soak] if path.stem in LONG else [], id=path.stem)
+        for path in SEEDS
+        if path.stem not in WITH_AN_EXCUSE
+    ],
 )
 def test_what_failed_once_shows_what_it_should(path: Path) -> None:
     found = json.loads(path.read_text(encoding="utf-8"))
@@ -45,7 +61,7 @@ def test_what_failed_once_shows_what_it_should(path: Path) -> None:
 
 
 def test_each_seed_tells_its_story_and_pins_its_verdict():
-    assert {path.stem for path in SEEDS} > WITH_AN_EXCUSE
+    assert {path.stem for path in SEEDS} > WITH_AN_EXCUSE | LONG
     for path in SEEDS:
         found = json.loads(path.read_text(encoding="utf-8"))
         assert list(found) == KEYS, path.name

@@ -32,6 +32,8 @@ def test_the_growth_table_has_a_row_a_size_and_an_exponent_an_axis(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(growth, "ENOUGH_SECONDS", 1e-9)
+    monkeypatch.setattr(growth, "SETTLE_S", 1)
+    monkeypatch.setattr(growth, "DURATION_S", 3)
     lines = list(growth.table(partitions=(2, 4), brokers=(3, 4), clients=(1, 2)))
     assert len(lines) == 1 + 3 * (2 + 1)
     assert max(map(len, lines)) <= 98  # two columns of indentation are added

@@ -118,7 +118,7 @@ def _recreate(data: dict[str, Any], at: float, gap: float, again: dict[str, Any]
 
 
 def _write(rng: random.Random, data: dict[str, Any], at: float, *, before: float = 0.0) -> None:
-    """Let a producer write the second topic, in a share ``before`` of cases before ``at`` ms, too."""
+    """Let a producer write the second topic from ``at`` ms on, in a share ``before`` always."""
     producer = _producer(rng)
     if rng.random() >= before:
         producer["start"] = ms(at)
