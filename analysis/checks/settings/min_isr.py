@@ -24,12 +24,15 @@ _MINIMA = """
     FROM ConfigChanged WHERE config = 'min.insync.replicas' GROUP BY run, resource, offset"""
 
 _APPLIED = """
-    -- Up to which offset the leader had applied metadata, and up to which before this instant.
-    SELECT low.run, low.seq, max_by(offset, told.seq) AS applied,
-           max_by(offset, told.seq) FILTER (WHERE told.t_us < low.t_us) AS before
-    FROM low JOIN MetadataCommitted AS told
-        ON low.run = told.run AND low.node = told.node AND told.seq < low.seq
-    GROUP BY low.run, low.seq"""
+    -- Up to which offset the leader had begun to publish metadata, and up to which it had surely
+    -- published its settings: those come after the roles of replicas, which may wait for a disk.
+    SELECT run, seq, max_by(offset, told) AS applied,
+           max_by(offset, told) FILTER (WHERE t_us < last_us) AS before
+    FROM (SELECT low.run, low.seq, offset, told.seq AS told, told.t_us,
+                 max(told.t_us) OVER (PARTITION BY low.run, low.seq) AS last_us
+          FROM low JOIN MetadataCommitted AS told
+              ON low.run = told.run AND low.node = told.node AND told.seq < low.seq)
+    GROUP BY run, seq"""
 
 _ASKED = f"""
     -- The changes of the topic, of this broker and of all brokers that may have counted, and

@@ -5,9 +5,10 @@ asks for (Partition.isUnderMinIsr): the topic's, else the one of this broker, el
 brokers, and no more than there are replicas. A change counts there from when the broker has applied
 it until it has applied the next one, so a value that was low once permits nothing afterwards.
 
-KRaft: a broker publishes metadata in the step in which it applies it (MetadataLoader,
-BrokerMetadataPublisher), and tells up to which offset that was. Of this instant the values before
-and after count: in it the roles of replicas come before the settings.
+KRaft: a broker tells up to which offset it has applied metadata when it begins to publish it
+(MetadataLoader). BrokerMetadataPublisher publishes the roles of replicas first, and their leader
+epoch checkpoints may wait for a slow disk. The settings come afterwards, and the next delta after
+them. So until the broker tells the next offset, the values before and after count.
 
 ZooKeeper: a broker is notified by /config/changes, and no fact tells when it has read the settings
 (ZkConfigManager). It has done so 1.5 s after the write, for the notification and the reads; what
@@ -53,7 +54,7 @@ class MinimaInForce:
         self._ensemble: dict[str, None] = {}  # its servers; none in KRaft mode
         self._changes: dict[str, list[_Change]] = {}  # by resource
         self._applied: dict[str, tuple[int, int, int]] = {}
-        """By broker: up to which offset it has applied metadata, when, and the offset before"""
+        """By broker: the offset that it told last, when, and the one that it had told before"""
         trace.subscribe(facts.ConfigChanged, self._on_config)
         trace.subscribe(facts.MetadataCommitted, self._on_metadata)
         trace.subscribe(facts.ZooKeeperRole, self._on_role)
@@ -95,9 +96,8 @@ class MinimaInForce:
                 if self._has_spread(change, node, t):
                     return found
             return [*found, NEVER]
-        offset, at_us, before = self._applied.get(node, (-1, -1, -1))
-        ends = [offset, before] if at_us == t else [offset]
-        return [_last(changes, end) for end in ends]
+        offset, _, before = self._applied.get(node, (-1, -1, -1))
+        return [_last(changes, end) for end in (offset, before)]
 
     def _has_spread(self, change: _Change, node: str, t: int) -> bool:
         """Return whether a broker in ZooKeeper mode surely knows of a change."""
