@@ -68,7 +68,7 @@ _LIVES = """
           UNION ALL
           SELECT run, seq, group, generation, replaced, CAST(array() AS ARRAY<STRING>)
           FROM (SELECT run, seq, group, generation, member_ids, explode(member_ids) AS member_id
-                FROM GroupState WHERE reason = 'loaded')
+                FROM GroupState)
           JOIN group_statics USING (run, group, member_id)
           LEFT ANTI JOIN (SELECT run AS of, group AS name, member_id AS known, seq AS told
                           FROM GroupAssigned)
@@ -77,9 +77,9 @@ _LIVES = """
               USING (run, group, static)
           WHERE NOT array_contains(member_ids, replaced))"""
 """Assignments with the number of times that their group was deleted before: its generations begin
-anew then. A coordinator that loads a group may find a static member's new id, which its predecessor
-stored and did not tell (KIP-345): the old ids have nothing then. An id that was told before is not
-new."""
+anew then. A coordinator may have a static member's new id of which nobody told whom it replaced
+(KIP-345): its predecessor had stored it, or it could not store the one between them. The old ids
+have nothing then. An id that was told before is not new."""
 
 DOUBLE_OWNER = offending(
     # In the coordinator's view two members own one partition at a time: in one generation, or in a

@@ -120,10 +120,11 @@ class Clients:
         A group that was deleted has none.
 
         Kafka makes the member's id of the instance id and a random part. A coordinator that loads
-        the group may find a replacement that its predecessor stored and did not tell.
+        the group may find a replacement that its predecessor stored and did not tell. One that
+        replaces a member twice tells nothing of the first time, if both fail to be stored: only
+        the second can be undone (ClassicGroup.replaceStaticMember; seed 30000935).
         """
-        if fact.reason == "loaded":
-            self._replace(fact)
+        self._replace(fact)
         if fact.state == "Dead":  # its generations begin anew, if it comes again
             for key in [key for key in self._owners if key[0] == fact.group]:
                 del self._owners[key]

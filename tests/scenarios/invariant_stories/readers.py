@@ -68,6 +68,12 @@ STORIES: Stories = {  # name: what happened before, how it goes on well, and bad
         [group("Stable", 1, "a-3", reason="loaded"), assigned("a-3", "orders-0")],
         [group("Stable", 1, "a-1", reason="loaded"), assigned("a-1", "orders-0")],
     ),
+    "EXCL a coordinator has replaced a static member twice, and told it once": (
+        [asks("JoinGroup", "", -1, instance="a"), assigned("a-1", "orders-0"),
+         group("Stable", 1, "a-2", "b-1", reason="REQUEST_TIMED_OUT when storing a-3")],
+        [assigned("a-2", "orders-0")],
+        [assigned("a-2", "orders-0"), assigned("b-1", "orders-0")],
+    ),
     "EXCL a coordinator loads a group without a member, and another one has its partition": (
         [asks("JoinGroup", "", -1, instance="a"), assigned("a-1", "orders-0")],
         [group("Stable", 1, "a-2", reason="loaded"), assigned("a-2", "orders-0")],
