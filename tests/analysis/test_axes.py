@@ -44,8 +44,8 @@ def test_values_with_commas_stand_in_quotes_or_brackets() -> None:
     [
         ("faults.0.for", "give KEY=V1,V2,V3"),
         ("=2s", "give KEY=V1,V2,V3"),
-        ("faults.0.for=2s,,3s", "none empty"),
-        ("faults.0.for=2s,2s", "there once"),
+        ("faults.0.for=2s,,3s", "no empty one"),
+        ("faults.0.for=2s,2s", "each value once"),
         ("faults.0.for=2s..12", "two numbers of one unit"),
         ("faults.0.for=12s..2s", "12s is not below 2s"),
     ],
