@@ -288,10 +288,11 @@ CLEANED_READS: dict[str, tuple[Case, dict[str, int]]] = {
     "not skipped: cleaned before": (
         [positioned(0), *A_B_A, cleaned(0, 1, end=3), polled([1, 2], [101, 102])], {}),
     "skipped: cleaned afterwards": (
-        [positioned(0), *A_B_A, polled([1, 2], [101, 102]), cleaned(0, 1, end=3)],
+        [topic(), positioned(0), *A_B_A, polled([1, 2], [101, 102]), cleaned(0, 1, end=3)],
         {"poll-skip": 1}),
     "skipped: another offset was cleaned": (
-        [positioned(0), *A_B_A, cleaned(0, 1, end=3), polled([2], [102])], {"poll-skip": 1}),
+        [topic(), positioned(0), *A_B_A, cleaned(0, 1, end=3), polled([2], [102])],
+        {"poll-skip": 1}),
     "not skipped by commit: cleaned before": (
         [topic(), positioned(0), *A_B_A, cleaned(0, 1, end=3), polled([1, 2], [101, 102]),
          processed(1, 3), committed(3), *left(1, 2, end=3)], {}),
