@@ -68,7 +68,7 @@ def test_every_command_runs(tmp_path: Path) -> None:
         env={**os.environ, "COLUMNS": "100"},
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=1_800,
     )
     ended = json.loads(completed.stdout.splitlines()[-1])
     expected = [FAILS_ON_PURPOSE if breaks(command) else 0 for command in COMMANDS]
