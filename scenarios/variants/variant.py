@@ -36,14 +36,22 @@ class Variant:
         """Return the methods that the variant replaces, by part and name."""
         found: dict[Override, Any] = {}
         for rules in self.rules:
-            part = part_of(rules)
-            for base in rules.__mro__:
-                if base is PARTS[part]:
-                    break
-                for name, method in vars(base).items():
-                    if not name.startswith("_"):
-                        found.setdefault((part, name), method)
+            for override, method in overridden(rules).items():
+                found.setdefault(override, method)
         return found
+
+
+def overridden(rules: type) -> dict[Override, Any]:
+    """Return the methods that a subclass of a rules class replaces, by part and name."""
+    part = part_of(rules)
+    found: dict[Override, Any] = {}
+    for base in rules.__mro__:
+        if base is PARTS[part]:
+            break
+        for name, method in vars(base).items():
+            if not name.startswith("_"):
+                found.setdefault((part, name), method)
+    return found
 
 
 def part_of(rules: type) -> str:

@@ -33,7 +33,8 @@ LONG = {
     "leader-without-a-vote-strands-its-partitions",
     "log-start-past-an-open-transaction",
 }
-"""Seeds that take more than ten CPU seconds each, an eighth of all tests: ``make soak``."""
+"""Seeds that take more than ten CPU seconds each, an eighth of the time of all tests. They run in
+``make soak``."""
 WITH_AN_EXCUSE = {case.scenario for case in CASES if case.is_seed_as_found}
 
 KEYS = ["seed", "story", "verdict", "anomalies", "scenario"]

@@ -133,8 +133,7 @@ class TransactionMarkerChannelManager:
             self.remove_markers_for_txn(pending)
             return
         for tp in tps:
-            if found.metadata.state in DECIDED or self._rules.awaits_markers():
-                found.metadata.remove_partition(tp)
+            self.needs_no_marker(found.metadata, tp)
             self._manager.runtime.out.append(
                 MarkerSkipped(
                     pending.transactional_id,
@@ -152,6 +151,14 @@ class TransactionMarkerChannelManager:
         for queue in (self._unknown_destination, *self._queues.values()):
             for pending, _ in queue.remove(txn_partition):
                 self.remove_markers_for_txn(pending)
+
+    def needs_no_marker(self, metadata: TransactionMetadata, tp: TopicPartition) -> None:
+        """Take note that a partition has its marker, or needs none.
+
+        A transaction that did not await its markers may be complete, and has no partitions then.
+        """
+        if metadata.state in DECIDED or self._rules.awaits_markers():
+            metadata.remove_partition(tp)
 
     def remove_markers_for_txn(self, pending: PendingCompleteTxn) -> None:
         """Leave a transaction decided; no answer completes it any more."""

@@ -24,7 +24,6 @@ from kafkasim.model.transaction.markers.queues import Entry, PendingCompleteTxn
 from kafkasim.model.transaction.metadata import TransactionMetadata
 from kafkasim.model.transaction.rules import TransactionRules
 from kafkasim.model.transaction.state_manager import TransactionStateManager
-from kafkasim.model.transaction.states import DECIDED
 
 NEEDS_NO_MARKER = (Errors.UNSUPPORTED_FOR_MESSAGE_FORMAT, Errors.UNSUPPORTED_VERSION)
 RETRIABLE = (
@@ -42,6 +41,10 @@ class Queues(Protocol):
 
     def enqueue(self, entry: Entry, partitions: tuple[TopicPartition, ...], now: int) -> None:
         """Queue a marker for the leaders of some partitions."""
+        ...
+
+    def needs_no_marker(self, metadata: TransactionMetadata, tp: TopicPartition) -> None:
+        """Take note that a partition has its marker, or needs none."""
         ...
 
     def remove_markers_for_txn(self, pending: PendingCompleteTxn) -> None:
@@ -99,8 +102,7 @@ class CompletionHandler:
         retry: list[TopicPartition] = []
         for tp, error in errors.items():
             if error is Errors.NONE or error in NEEDS_NO_MARKER:
-                if metadata.state in DECIDED or self._rules.awaits_markers():
-                    metadata.remove_partition(tp)
+                self._queues.needs_no_marker(metadata, tp)
             elif self._rules.gives_up_marker(error):
                 self._queues.remove_markers_for_txn(pending)
                 self._tell(entry, tp, error)

@@ -31,24 +31,15 @@ class Redeliveries:
 
     def __init__(self, trace: FactSource, readers: Readers) -> None:
         self._readers = readers
-        self._ids: dict[str, list[str]] = {}  # of topics, by name
-        self._names: dict[str, str] = {}  # and back
         self._covered: dict[Owned, int] = {}  # what the commit before the rebalance acknowledged
         self._found: dict[tuple[PartitionKey, str], list[Anomaly]] = {}
-        trace.subscribe(facts.TopicCreated, self._on_topic)
         trace.subscribe(facts.CommitResult, self._on_result)
         trace.subscribe(facts.ConsumerRevoked, self._on_revoked)
-
-    def _on_topic(self, _seq: int, _t: int, _node: str, fact: facts.TopicCreated) -> None:
-        ids = self._ids.setdefault(fact.topic, [])
-        if fact.topic_id not in ids:
-            ids.append(fact.topic_id)
-        self._names[fact.topic_id] = fact.topic
 
     def _on_result(self, _seq: int, _t: int, _node: str, fact: facts.CommitResult) -> None:
         if not fact.revoking:
             return
-        name = self._names.get(fact.topic_id, "")
+        name = self._readers.topics.name.get(fact.topic_id, "")
         owned = (fact.group, fact.member_id, name, fact.partition)
         if fact.error == "NONE":
             self._covered[owned] = fact.offset
@@ -59,7 +50,7 @@ class Redeliveries:
         for name in fact.assignment:
             topic, _, number = name.rpartition("-")
             covered = self._covered.pop((fact.group, fact.member_id, topic, int(number)), None)
-            for topic_id in self._ids.get(topic, ()):
+            for topic_id in self._readers.topics.ids.get(topic, ()):
                 key = (topic_id, int(number))
                 reader = self._readers.of(fact.group, fact.member_id, key)
                 given, reader.given = reader.given, -1

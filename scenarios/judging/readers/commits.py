@@ -39,8 +39,7 @@ class CommitOrder:
 
     def __init__(self, trace: FactSource, readers: Readers) -> None:
         self._readers = readers
-        self._topics: dict[str, str] = {}  # topic id -> name
-        self._ids: dict[str, list[str]] = {}  # and back, the last one last
+        self._topics = readers.topics
         self._last: dict[tuple[str, str, int], tuple[Committer, int]] = {}  # of each partition
         self._stored: dict[tuple[Committer, int], int] = {}  # how often each offset was stored
         self._told: dict[tuple[Committer, int], int] = {}  # how often a commit of it succeeded
@@ -49,23 +48,17 @@ class CommitOrder:
         self._placed: dict[tuple[str, str, str, int], int] = {}
         self._lowest: dict[tuple[str, str, str, int], int] = {}
         self._found: dict[Committer, list[_Stored]] = {}
-        trace.subscribe(facts.TopicCreated, self._on_topic)
         trace.subscribe(facts.Positioned, self._on_positioned)
         trace.subscribe(facts.OffsetCommitted, self._on_committed)
         trace.subscribe(facts.CommitResult, self._on_result)
 
-    def _on_topic(self, _seq: int, _t: int, _node: str, fact: facts.TopicCreated) -> None:
-        if fact.topic_id not in self._topics:
-            self._topics[fact.topic_id] = fact.topic
-            self._ids.setdefault(fact.topic, []).append(fact.topic_id)
-
     def _on_positioned(self, _seq: int, _t: int, _node: str, fact: facts.Positioned) -> None:
         if fact.reason != "none":
-            name = self._topics.get(fact.topic_id, fact.topic_id)
+            name = self._topics.name.get(fact.topic_id, fact.topic_id)
             reader = (fact.group, fact.member_id, name, fact.partition)
             read = [
                 self._readers.of(fact.group, fact.member_id, (topic_id, fact.partition)).read
-                for topic_id in self._ids.get(name, [fact.topic_id])
+                for topic_id in self._topics.ids.get(name, [fact.topic_id])
             ]
             highest = max(self._placed.get(reader, -1), *read)
             if fact.offset < highest:
@@ -85,7 +78,7 @@ class CommitOrder:
             self._found.setdefault(committer, []).append(_Stored(fact.offset, offset, seq))
 
     def _on_result(self, _seq: int, _t: int, _node: str, fact: facts.CommitResult) -> None:
-        topic = self._topics.get(fact.topic_id)
+        topic = self._topics.name.get(fact.topic_id)
         if fact.error == "NONE" and topic is not None:
             committer = (fact.group, fact.member_id, fact.generation, topic, fact.partition)
             told = (committer, fact.offset)
@@ -96,7 +89,7 @@ class CommitOrder:
         found = []
         for committer, each in self._found.items():
             group, member, _, topic, partition = committer
-            key = (self._ids.get(topic, [topic])[-1], partition)
+            key = (self._topics.ids.get(topic, [topic])[-1], partition)
             lowest = self._lowest.get((group, member, topic, partition), 1 << 62)
             bad = [
                 one

@@ -22,6 +22,7 @@ from collections.abc import Callable
 
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.readers.legacy.fetched_before import FetchedBefore, Reader
+from kafkasim.scenarios.judging.readers.recreated.names import TopicNames
 from kafkasim.scenarios.judging.source import FactSource, PartitionKey
 from kafkasim.scenarios.judging.transactions.holes import Holes
 
@@ -36,21 +37,16 @@ class ReadingOrder:
         self._holes = holes
         self._note = note
         self._before = FetchedBefore(trace)
-        self._names: dict[str, str] = {}  # topic id -> name
+        self._topics = TopicNames(trace)
         self._expected: dict[Reader, int] = {}  # the offset that poll() must go on with
         # The topic id of the log that was read, and the offset and id of the last record of it.
         self._last: dict[Reader, tuple[str, tuple[int, int]]] = {}
         # By group and partition: offsets that had nothing for a member when it passed over them,
         # and the first row in which one did.
         self._over: dict[tuple[str, PartitionKey], dict[int, int]] = {}
-        trace.subscribe(facts.TopicCreated, self._on_topic)
-
-    def _on_topic(self, _seq: int, _t: int, _node: str, fact: facts.TopicCreated) -> None:
-        self._names[fact.topic_id] = fact.topic
 
     def _reader(self, fact: facts.Positioned | facts.Polled) -> Reader:
-        topic_id = fact.topic_id
-        name = self._names.get(topic_id, topic_id)
+        name = self._topics.name.get(fact.topic_id, fact.topic_id)
         return fact.group, fact.member_id, (name, fact.partition)
 
     def had_nothing(self, group: str, key: PartitionKey, offset: int, before: int) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from kafkasim.model import facts
+from kafkasim.scenarios.judging.readers.recreated.names import TopicNames
 from kafkasim.scenarios.judging.source import FactSource, PartitionKey
 
 Place = tuple[str, str, int]
@@ -158,9 +159,8 @@ class Readers:
 
     def __init__(self, trace: FactSource) -> None:
         self._readers: dict[tuple[str, str, str, int], Reader] = {}
-        self._ids: dict[str, dict[str, None]] = {}  # of the topics of a name
-        self._others: dict[str, list[str]] = {}  # topic id -> ids of others of its name, if any
-        trace.subscribe(facts.TopicCreated, self._on_topic)
+        self.topics = TopicNames(trace)
+        self._others = self.topics.others
         trace.subscribe(facts.Positioned, self._on_positioned)
         trace.subscribe(facts.Polled, self._on_polled)
 
@@ -179,12 +179,6 @@ class Readers:
             for (of, _, *partition), reader in self._readers.items()
             if (of, *partition) == (group, *key)
         )
-
-    def _on_topic(self, _seq: int, _t: int, _node: str, fact: facts.TopicCreated) -> None:
-        ids = self._ids.setdefault(fact.topic, {})
-        ids[fact.topic_id] = None
-        if len(ids) > 1:
-            self._others |= {each: [other for other in ids if other != each] for each in ids}
 
     def _on_positioned(self, _seq: int, _t: int, _node: str, fact: facts.Positioned) -> None:
         reader = self.of(fact.group, fact.member_id, (fact.topic_id, fact.partition))

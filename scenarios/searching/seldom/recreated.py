@@ -3,7 +3,7 @@
 The topic is created again under the same name with another topic id. A member's target, a
 consumer's position, a fetch session or a follower that knows the old id must tell the two apart. It
 must not lose its state of the second topic, for which all guarantees hold. The topic has no records
-before it was created again. A broker that crashes before the next checkpoint gives the new log the
+before it is created again. A broker that crashes before the next checkpoint gives the new log the
 high watermark of the old one: replication-offset-checkpoint goes by the topic's name, and nobody
 writes it at a deletion (LogManager.asyncDelete). Readers then see uncommitted records (seed 30).
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from kafkasim.scenarios.language.files.rules import RulesFile, digest
 from kafkasim.scenarios.variants.rules import PARTS
-from kafkasim.scenarios.variants.variant import Variant, VariantError
+from kafkasim.scenarios.variants.variant import Variant, VariantError, overridden
 
 MODULE = "kafkasim_rules_"
 """How the names of modules begin that are made of users' files; the digest follows."""
@@ -125,7 +125,7 @@ def _check(file: RulesFile, rules: type) -> None:
             f"{file.path}: {rules.__name__} subclasses rules of {' and '.join(parts)}"
         )
     base = PARTS[parts[0]]
-    for name, own in Variant("", "", (rules,), "", "", "").overridden().items():
+    for name, own in overridden(rules).items():
         rule = getattr(base, name[1], None)
         if rule is None:
             known = [each for each in dir(base) if not each.startswith("_")]
@@ -168,7 +168,7 @@ def _check_apart(file: RulesFile, variant: Variant) -> None:
     """Check that no two classes of a file override one rule: the user means one of them."""
     owner: dict[tuple[str, str], str] = {}
     for rules in variant.rules:
-        for rule in Variant("", "", (rules,), "", "", "").overridden():
+        for rule in overridden(rules):
             other = owner.setdefault(rule, rules.__name__)
             if other != rules.__name__:
                 raise VariantError(

@@ -21,6 +21,7 @@ from collections.abc import Collection
 
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.delivery import RESETS, Anomaly
+from kafkasim.scenarios.judging.readers.recreated.names import TopicNames
 from kafkasim.scenarios.judging.source import FactSource, Losses, PartitionKey
 from kafkasim.scenarios.judging.transactions.footing import Footing, Spot
 from kafkasim.scenarios.judging.transactions.holes import Holes
@@ -46,15 +47,13 @@ class StoredResults:
         # What poll() returned: the first and the last offset, and the row.
         self._polled: dict[Place, list[tuple[int, int, int]]] = {}
         self._committed: dict[tuple[str, str, int], int] = {}  # the highest offset
-        self._topics: dict[str, str] = {}  # topic id -> name
-        self._ids: dict[str, dict[str, None]] = {}  # and back
+        self._topics = TopicNames(trace)
         self._start: dict[PartitionKey, int] = {}  # the highest log start at the end
         trace.subscribe(facts.FinalResults, self._on_results)
         trace.subscribe(facts.Positioned, self._on_positioned)
         if groups:
             trace.subscribe(facts.Polled, self._on_polled)
         trace.subscribe(facts.OffsetCommitted, self._on_committed)
-        trace.subscribe(facts.TopicCreated, self._on_topic)
         trace.subscribe(facts.FinalReplica, self._on_replica)
 
     def _on_results(self, _seq: int, _t: int, _node: str, fact: facts.FinalResults) -> None:
@@ -77,10 +76,6 @@ class StoredResults:
         name = (fact.group, fact.topic, fact.partition)
         self._committed[name] = max(fact.offset, self._committed.get(name, 0))
 
-    def _on_topic(self, _seq: int, _t: int, _node: str, fact: facts.TopicCreated) -> None:
-        self._topics[fact.topic_id] = fact.topic
-        self._ids.setdefault(fact.topic, {})[fact.topic_id] = None
-
     def _on_replica(self, _seq: int, _t: int, _node: str, fact: facts.FinalReplica) -> None:
         if fact.leading:
             key = (fact.topic_id, fact.partition)
@@ -91,7 +86,7 @@ class StoredResults:
         found = []
         for place, stored in sorted(self._stored.items(), key=lambda each: each[0][::-1]):
             group, (topic_id, _) = place
-            if len(self._ids.get(self._topics.get(topic_id, ""), ())) > 1:
+            if topic_id in self._topics.others:
                 continue
             twice = sorted(offset for offset, times in stored.items() if times > 1)
             for excuse, offsets in self._by_excuse("duplicate-result", place, twice).items():
@@ -134,7 +129,7 @@ class StoredResults:
         return spots
 
     def _missing(self, group: str, key: PartitionKey, stored: Counter[int]) -> list[int]:
-        committed = self._committed.get((group, self._topics.get(key[0], key[0]), key[1]), 0)
+        committed = self._committed.get((group, self._topics.name.get(key[0], key[0]), key[1]), 0)
         end = max(committed, max(stored, default=-1) + 1)
         start = max(self._first.get((group, key), end), self._start.get(key, 0))
         committed_only = self._holes.was_read_committed(group, key)

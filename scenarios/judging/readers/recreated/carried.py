@@ -14,6 +14,7 @@ one, or if nobody of the group has come so far in this one.
 from __future__ import annotations
 
 from kafkasim.model import facts
+from kafkasim.scenarios.judging.readers.recreated.names import TopicNames
 from kafkasim.scenarios.judging.source import FactSource, PartitionKey
 
 Place = tuple[str, str, int]
@@ -25,8 +26,8 @@ class CarriedOver:
 
     def __init__(self, trace: FactSource) -> None:
         self._trace = trace
-        self._names: dict[str, str] = {}  # topic id -> name
-        self._ids: dict[str, list[str]] = {}  # and back, the oldest first
+        self._topics = TopicNames(trace)
+        self._ids = self._topics.ids  # the oldest first
         self._follows = False
         # The topic that a member was told to be in last; no entry: the oldest of the name.
         self._in: dict[tuple[str, Place], str] = {}
@@ -53,12 +54,7 @@ class CarriedOver:
         return self._over.get((group, key), {}).get(offset, before) < before
 
     def _on_topic(self, _seq: int, _t: int, _node: str, fact: facts.TopicCreated) -> None:
-        if fact.topic_id in self._names:
-            return
-        self._names[fact.topic_id] = fact.topic
-        ids = self._ids.setdefault(fact.topic, [])
-        ids.append(fact.topic_id)
-        if len(ids) > 1 and not self._follows:
+        if fact.topic_id in self._topics.others and not self._follows:
             self._follows = True
             self._trace.subscribe(facts.Positioned, self._on_positioned)
             self._trace.subscribe(facts.Polled, self._on_polled)
@@ -66,9 +62,9 @@ class CarriedOver:
 
     def _place(self, fact: facts.Positioned | facts.Polled) -> Place | None:
         """Return the name's place if several topics have had the name."""
-        name = self._names.get(fact.topic_id, "")
-        several = len(self._ids.get(name, ())) > 1
-        return (fact.group, name, fact.partition) if several else None
+        if fact.topic_id not in self._topics.others:
+            return None
+        return fact.group, self._topics.name[fact.topic_id], fact.partition
 
     def _on_positioned(self, seq: int, _t: int, _node: str, fact: facts.Positioned) -> None:
         place = self._place(fact)
