@@ -139,6 +139,12 @@ CASES: tuple[Case, ...] = (
         "duplicate-output",
     ),
     Case(
+        "deleted inputs that are there again",
+        "deleted-inputs-are-processed-again",
+        "B96-hw-below-new-start",
+        "LOGORDER",
+    ),
+    Case(
         "offsets that have expired",
         "offsets-of-a-processor-that-was-away-expire",
         "M43-offsets-expire-at-once",

@@ -31,6 +31,7 @@ from kafkasim.scenarios.judging.source import (
 from kafkasim.scenarios.judging.transactions.known.late_batches import LATE_BATCH
 from kafkasim.scenarios.judging.transactions.known.late_ends import LATE_END
 from kafkasim.scenarios.judging.transactions.known.outputs.carried_offsets import CARRIED
+from kafkasim.scenarios.judging.transactions.known.outputs.deleted_inputs import DELETED_INPUTS
 from kafkasim.scenarios.judging.transactions.known.outputs.expired_offsets import EXPIRED
 from kafkasim.scenarios.judging.transactions.known.skipped_markers import SKIPPED_MARKER
 from kafkasim.scenarios.judging.transactions.known.unlisted import UNLISTED
@@ -362,6 +363,7 @@ TOLD: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
     ("a marker that was skipped", (SKIPPED_MARKER,), ()),
     ("a coordinator without its log", (NOT_DEPOSED,), ()),
     ("offsets that have expired", (EXPIRED,), ()),
+    ("deleted inputs that are there again", (DELETED_INPUTS,), ()),
     ("offsets that a failed transaction left over", (CARRIED,), ()),
     ("rewritten sequences", (REWRITTEN,), ()),
     ("a missed abort marker", (MISSED_MARKER,), ()),

@@ -819,6 +819,40 @@ STORIES |= {
     "two outputs: a KRaft coordinator in a failed directory": (answered(zookeeper=False), AGAIN),
 }  # fmt: skip
 
+UNTIMELY = AGAIN | {"offset-regression": 1}
+
+
+def deleted_again(
+    *behind: tuple[str, Any], told: int = 9, loaded: int = 0, position: int = 1
+) -> Rows:
+    """A processor's position is deleted, and the log is loaded from ``loaded`` on; it is reset.
+
+    The group's position was ``position`` and the log start ``told``. Behind the crash and before
+    the reset something happens.
+    """
+    start = ("broker-1", facts.LogStart(T, 0, told, "delete-records", told, told))
+    load = ("broker-1", facts.LogLoaded(T, 0, loaded, 9, 9, False))
+    reset = ("consumer-1", facts.Positioned("g", "m1", T, 0, 0, "earliest"))
+    return [
+        *TOPICS, *READER, *PROCESSOR, *appended(0, 100, pid=-1), *polled(0, 100), *committed(1),
+        *appended(0, 100, pid=-1, topic=OUT), *sought(position), start, load, *behind, reset,
+        *appended(1, 100, pid=-1, topic=OUT), *INPUT_LOG, *final((0, (100, 100), -1), topic=OUT),
+    ]  # fmt: skip
+
+
+STORIES |= {
+    "two outputs: a deleted input is there again": (deleted_again(), {"duplicate": 1}),
+    "two outputs: the log start that was told is not forgotten": (
+        deleted_again(loaded=9), AGAIN),
+    "two outputs: the position was not deleted": (deleted_again(told=1), AGAIN),
+    "two outputs: the position was at the log start": (deleted_again(position=9), AGAIN),
+    "two outputs: the group had no position when it was reset": (
+        deleted_again(("broker-1", facts.OffsetFetched("g", "orders", 0, -1, 1))), UNTIMELY),
+    "three outputs: a deleted input was there again once": (
+        [*deleted_again()[:-1], *appended(2, 100, pid=-1, topic=OUT),
+         *final((0, (100, 100, 100), -1), topic=OUT)], AGAIN),
+}  # fmt: skip
+
 
 def expired(*between: tuple[str, Any], empty_s: float = 60, told: int = 1) -> Rows:
     """A processor was away for ``empty_s``, and works again through what the group has committed.
@@ -836,7 +870,6 @@ def expired(*between: tuple[str, Any], empty_s: float = 60, told: int = 1) -> Ro
 
 
 OUT_TWICE = final((0, (100, 100), -1), topic=OUT)
-UNTIMELY = AGAIN | {"offset-regression": 1}
 EXPIRED_OFFSETS: dict[str, tuple[Rows, dict[str, int]]] = {
     "two outputs: the group's offsets expired": ([*expired(), *OUT_TWICE], {"duplicate": 1}),
     "two outputs: the group was without members too shortly": (

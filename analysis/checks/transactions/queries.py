@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from kafkasim.analysis.checks.base import AT_END, HOME, NO_SPOTS, about, offending, spot
-from kafkasim.analysis.checks.readers import EXPIRABLE
 from kafkasim.analysis.checks.transactions.carried import CARRIED, CARRIED_INPUTS
 from kafkasim.analysis.checks.transactions.given_back import GIVEN_BACK
+from kafkasim.analysis.checks.transactions.led_back import LED_BACK, WHY_AGAIN
 from kafkasim.analysis.checks.transactions.unverified import UNVERIFIED_OUTPUTS
 
 DECIDER = """
@@ -276,78 +276,6 @@ _RESTS_ON = f"""
 """What each output rests on: where it was written, with the markers behind it; who decided on it;
 and, where the group was reset, its positions and commits (judging/transactions/outputs.py)."""
 
-
-def _led_back(name: str, what: str, events: str, covers: str) -> str:
-    """Return a subquery ``name``: how often (``what``) a group was led back to an output's input.
-
-    ``events`` led it back, each in a partition to what ``covers`` says. Those count that came
-    between the first and the last row of the output.
-    """
-    return f"""{name} AS (
-        SELECT run, group, record_id, count(1) AS {what}
-        FROM (SELECT DISTINCT run, group, topic_id, partition, record_id, offset
-              FROM polled_records LEFT SEMI JOIN processors USING (run, group))
-        JOIN {events} USING (run, group, topic_id, partition)
-        JOIN (SELECT run, group, record_id, first_row, last_row FROM places)
-            USING (run, group, record_id)
-        WHERE {covers} AND first_row < {events}.seq AND {events}.seq < last_row
-        GROUP BY run, group, record_id)"""
-
-
-_NOT_DEPOSED = f"""
-    failed AS (
-        SELECT run, node, home, home_partition, since
-        FROM (SELECT run, node, topic_id AS home, partition AS home_partition,
-                     offline.seq AS since, offline.directory AS gone,
-                     max_by(placed.directory, placed.seq) AS directory
-              FROM LogDirOffline AS offline JOIN LogPlaced AS placed USING (run, node)
-              LEFT SEMI JOIN ZkControllerWrite USING (run)
-              WHERE placed.seq < offline.seq
-              GROUP BY run, node, topic_id, partition, offline.seq, offline.directory)
-        WHERE directory = gone),
-    stale AS (
-        SELECT run, group, topic_id, partition, seq, offset AS low, known.offset AS high
-        FROM (SELECT *, max(IF(what = 'committed', struct(epoch, seq, offset), NULL)) OVER (
-                  PARTITION BY run, group, topic, partition ORDER BY seq) AS known
-              FROM (SELECT run, group, topic, partition, seq, node, offset, 'told' AS what,
-                           coordinator_epoch AS epoch FROM OffsetFetched
-                    UNION ALL
-                    SELECT run, group, topic, partition, seq, node, offset, 'committed',
-                           coordinator_epoch FROM OffsetCommitted)
-              JOIN processors USING (run, group))
-        JOIN (SELECT DISTINCT run, topic, topic_id FROM TopicCreated) USING (run, topic)
-        JOIN (SELECT run, group, topic_id AS home, partition AS home_partition FROM homes)
-            USING (run, group)
-        JOIN failed USING (run, node, home, home_partition)
-        LEFT JOIN (SELECT run, node, collect_list(seq) AS starts FROM HostStarted
-                   GROUP BY run, node) USING (run, node)
-        WHERE what = 'told' AND epoch < known.epoch AND since < seq
-          AND NOT exists(coalesce(starts, array()), start -> start > since AND start < seq)),
-    {_led_back("told", "answers", "stale", "low <= offset AND offset < high")}"""
-"""How often a coordinator whose log is in a failed directory, and which nobody has told that it is
-deposed, led a group back to an input between its outputs (judging/transactions/outputs.py)."""
-
-_EXPIRED = f"""
-    expiries AS (
-        SELECT run, group, topic_id, partition, seq, known.offset AS high
-        FROM (SELECT *, lag(struct(what, offset, t_us)) OVER (
-                  PARTITION BY run, group, topic, partition ORDER BY seq) AS known
-              FROM (SELECT run, group, topic, partition, seq, t_us, offset, 'gone' AS what
-                    FROM OffsetFetched WHERE offset < 0
-                    UNION ALL
-                    SELECT run, group, topic, partition, seq, t_us, offset, 'committed'
-                    FROM OffsetCommitted)
-              LEFT SEMI JOIN processors USING (run, group)) AS answers
-        JOIN (SELECT DISTINCT run, topic, topic_id FROM TopicCreated) USING (run, topic)
-        LEFT SEMI JOIN ({EXPIRABLE}) AS expirable
-            ON answers.run = expirable.run AND answers.group = expirable.group
-               AND answers.t_us - since >= retention_us
-               AND known.t_us <= coalesce(until, answers.t_us)
-        WHERE what = 'gone' AND known.what = 'committed'),
-    {_led_back("forgotten", "expiries", "expiries", "offset < high")}"""
-"""How often a group was told that it has no offset, when its last commit above an input between its
-outputs may have expired (judging/transactions/known/outputs/expired_offsets.py)."""
-
 OUTPUTS = offending(
     # A committed input of a processor has no readable output, or a record has more of them than
     # there were inputs with it.
@@ -367,8 +295,7 @@ OUTPUTS = offending(
         FROM polled_records LEFT SEMI JOIN processors USING (run, group)
         GROUP BY run, group, record_id),
     {_RESTS_ON},
-    {_NOT_DEPOSED},
-    {_EXPIRED},
+    {LED_BACK},
     {UNVERIFIED_OUTPUTS},
     {CARRIED_INPUTS},
     found AS (
@@ -377,15 +304,11 @@ OUTPUTS = offending(
                format_string('record %d was written %d times by %s', record_id, times, group)
                    AS story,
                CAST(NULL AS BIGINT) AS input,
-               CASE WHEN times <= coalesce(inputs, 1) + coalesce(answers, 0)
-                    THEN 'coordinator-without-log'
-                    WHEN times <= coalesce(inputs, 1) + coalesce(answers, 0) + coalesce(expiries, 0)
-                    THEN 'expired-offsets'
-                    WHEN times <= coalesce(inputs, 1) + coalesce(answers, 0) + coalesce(expiries, 0)
-                        + coalesce(unverified, 0) THEN 'unverified-batch' ELSE '' END AS excused
+               {WHY_AGAIN} AS excused
         FROM written LEFT JOIN given USING (run, group, record_id)
         LEFT JOIN told USING (run, group, record_id)
         LEFT JOIN forgotten USING (run, group, record_id)
+        LEFT JOIN started_again USING (run, group, record_id)
         LEFT JOIN unverified USING (run, group, record_id)
         WHERE times > coalesce(inputs, 1)
         UNION ALL

@@ -7,9 +7,10 @@ offsets of the input, and then each of them has an output. A finding rests on th
 was written, on the input's offset, and, where the group was reset, on its positions and commits.
 
 A group may be given an input again by a coordinator that Kafka does not depose (:class:`Answers`),
-and when its committed offsets have expired (``known/outputs/expired_offsets.py``). An aborted
-output may be committed with a later one (``known/unverified.py``). A client may
-commit an input whose output it has aborted (``known/outputs/carried_offsets.py``).
+when its committed offsets have expired (``known/outputs/expired_offsets.py``), and when deleted
+inputs are there again (``known/outputs/deleted_inputs.py``). An aborted output may be committed
+with a later one (``known/unverified.py``). A client may commit an input whose output it has aborted
+(``known/outputs/carried_offsets.py``).
 """
 
 from __future__ import annotations
@@ -23,6 +24,10 @@ from kafkasim.scenarios.judging.source import FactSource, PartitionKey, deleted_
 from kafkasim.scenarios.judging.transactions.footing import END, Footing, Spot
 from kafkasim.scenarios.judging.transactions.known.given_again import GivenBack
 from kafkasim.scenarios.judging.transactions.known.outputs.carried_offsets import CarriedOffsets
+from kafkasim.scenarios.judging.transactions.known.outputs.deleted_inputs import (
+    DELETED_INPUTS,
+    DeletedInputs,
+)
 from kafkasim.scenarios.judging.transactions.known.outputs.expired_offsets import (
     EXPIRED,
     ExpiredCommits,
@@ -129,6 +134,7 @@ class Outputs:
         self._answers = Answers(trace)
         self._carried = CarriedOffsets(trace)
         self._expired = ExpiredCommits(trace, retention_us)
+        self._deleted = DeletedInputs(trace)
         self.processors: dict[tuple[str, tuple[str, ...], str], None] = {}  # (group, topics, topic)
         self._names: dict[str, str] = {}  # topic id -> name, of topics that exist
         self._first: dict[tuple[str, PartitionKey], int] = {}  # where a group began
@@ -189,6 +195,9 @@ class Outputs:
             )
             if times <= explained:
                 return why
+        explained += sum(self._deleted.again(group, key, at, rows) for key, at in given)
+        if times <= explained:
+            return DELETED_INPUTS
         return UNVERIFIED if times <= explained + late else ""
 
     def _lost(
@@ -245,6 +254,7 @@ class Outputs:
         if not self.processors:
             self._trace.subscribe(facts.Appended, self._on_appended)
             self._trace.subscribe(facts.Polled, self._on_polled)
+            self._deleted.follow()
         self._appended.setdefault(fact.topic, {})
         self._given.setdefault(fact.group, {})
         self.processors[(fact.group, fact.topics, fact.topic)] = None
