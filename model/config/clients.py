@@ -136,6 +136,12 @@ class ConsumerConfig(ClientConfig):
         (ASSIGNOR_CLASSES["range"], ASSIGNOR_CLASSES["cooperative-sticky"])
     )
     allow_auto_create_topics: bool = setting(True)  # by Metadata requests
+    check_crcs: bool = setting(
+        True, no_effect="a damaged batch has no records to hand out, so a poll always fails at it"
+    )
+    exclude_internal_topics: bool = setting(
+        True, no_effect="a pattern never matches an internal topic"
+    )
 
     def validate(self) -> None:
         """Check the static member's id, the protocol, the heartbeat interval and the assignors.

@@ -63,8 +63,9 @@ class AIOKafkaAdminClient(Partial):
     def __init__(self, **settings: Any) -> None:
         place = session()
         self._created = place.created
-        found = {"client.id": place.node, **properties(settings)}
-        self._config = config_of(ClientConfig, found, "AIOKafkaAdminClient")
+        what = "AIOKafkaAdminClient"
+        found = {"client.id": place.node, **properties(place, ClientConfig, settings, what)}
+        self._config = config_of(ClientConfig, found, settings, what)
         self._client = Handle(place, "admin", self._config)
 
     async def start(self) -> None:

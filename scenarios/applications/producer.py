@@ -10,12 +10,12 @@ from typing import Any
 from kafkasim.model.client import exceptions
 from kafkasim.model.client.producer.partitioner import Partitioner
 from kafkasim.model.client.producer.producer import producer_config
-from kafkasim.model.config import ConfigError
+from kafkasim.model.config import ConfigError, ProducerConfig
 from kafkasim.model.records import TopicPartition, headers_size
 from kafkasim.scenarios.applications.handle import Handle
 from kafkasim.scenarios.applications.records.batches import BatchBuilder, Serializer, serialized
 from kafkasim.scenarios.applications.session import Payload, session
-from kafkasim.scenarios.applications.settings import properties
+from kafkasim.scenarios.applications.settings import properties, refused
 from kafkasim.scenarios.applications.types.errors import (
     IllegalStateError,
     KafkaTimeoutError,
@@ -50,11 +50,12 @@ class AIOKafkaProducer:
         self._key_serializer = key_serializer
         self._value_serializer = value_serializer
         self._partitioner = partitioner
-        found = {**self._session.producer_defaults, **properties(settings)}
+        own = properties(self._session, ProducerConfig, settings, "AIOKafkaProducer")
+        found = {**self._session.producer_defaults, **own}
         try:
             self._config = producer_config({"client.id": self._session.node, **found})
         except ConfigError as error:
-            raise ValueError(f"AIOKafkaProducer: {error}") from None
+            raise refused(error, settings, "AIOKafkaProducer") from None
         self._client = Handle(self._session, "producer", self._config)
 
     async def start(self) -> None:

@@ -71,6 +71,7 @@ class Session:
     returned: dict[str, None]  # hosts whose application has come to its end
     handling: dict[str, None]  # hosts whose application has got records since it polled last
     assumed: dict[str, None]  # groups whose application does not say what it has processed
+    ignored: dict[str, None]  # arguments of clients that have no effect here
     payloads: Payloads
     rng: random.Random
     created: dict[str, None]  # topics that applications of the run have created

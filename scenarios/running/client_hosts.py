@@ -255,6 +255,7 @@ class ClientHosts:
                 self.control.returned,
                 self.control.handling,
                 self.control.assumed,
+                self.control.ignored,
                 self._payloads,
                 rng,
                 self.control.created,

@@ -122,7 +122,7 @@ class ScenarioRun:
         limit = delivery_limit(scenario)
         self.shares = Shares(self.trace, losses, holes, limit, note)
         control = self.cluster.clients.control
-        ended = control.caught, control.returned, control.assumed
+        ended = control.caught, control.returned, control.assumed, control.ignored
         told = topic_names(scenario), control.created, *ended
         self.remarks = Remarks(self.trace, readers, self.progress, *told)
         self.trace.subscribe(facts.ApplicationFailed, self._on_application_failed)

@@ -56,6 +56,7 @@ class Control:
         self.returned: dict[str, None] = {}  # nodes whose user's function has returned
         self.handling: dict[str, None] = {}  # nodes whose user's function has records in hand
         self.assumed: dict[str, None] = {}  # groups whose user does not say what is processed
+        self.ignored: dict[str, None] = {}  # arguments of user's clients that have no effect here
         self.created: dict[str, None] = {}  # topics that user's applications have created
         self.ended: dict[str, None] = {}  # nodes whose application raised: it ended its process
 

@@ -198,7 +198,7 @@ def place() -> str:
         ),
         (
             "AIOKafkaAdminClient(linger_ms=5)",
-            "ValueError: AIOKafkaAdminClient: linger.ms: unknown key",
+            "ValueError: AIOKafkaAdminClient: linger_ms: unknown argument; ",
         ),
     ],
 )

@@ -263,3 +263,31 @@ async def main():
     ).stdout.strip()  # fmt: skip
     every = list(range(8))
     assert told == str([every, every, [0, 1, 2, 4, 5, 6, 7], every])
+
+
+def test_arguments_without_an_effect_are_told(tmp_path: Path) -> None:
+    outcome = steps(
+        tmp_path,
+        "AIOKafkaConsumer(bootstrap_servers='kafka:9093', check_crcs=True, api_version='auto',",
+        "                 security_protocol='SASL_SSL', sasl_plain_username='app')",
+    )
+    assert failures(outcome) == []
+    told = "without an effect here, since the connections are the scenario's:"
+    (line,) = [each for each in outcome.result.remarks if each.startswith(told)]
+    assert line == f"{told} api_version, security_protocol, sasl_plain_username"
+
+
+@pytest.mark.parametrize(
+    ("argument", "why"),
+    [
+        ("session_timeout_ms=0", "session_timeout_ms: 0 is below 1"),
+        ("check_crcs=False", "check_crcs: False would have no effect: a damaged batch has no"),
+        ("sesion_timeout_ms=9", "sesion_timeout_ms: unknown argument; did you mean session_time"),
+        ("rebalance_timeout_ms=9", "rebalance_timeout_ms: as in Kafka's consumer, max_poll_interv"),
+    ],
+)
+def test_a_refused_argument_has_the_name_that_the_application_gave_it(
+    tmp_path: Path, argument: str, why: str
+) -> None:
+    (found,) = failures(steps(tmp_path, f"AIOKafkaConsumer({argument})"))
+    assert found.startswith(f"ValueError: AIOKafkaConsumer: {why}")

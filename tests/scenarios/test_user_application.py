@@ -193,7 +193,7 @@ def test_time_and_chance_are_those_of_the_run(write) -> None:
         ("import urllib.request", "the module urllib.request (app.py:4)"),
         ("import threading", "the module threading (app.py:4)"),
         ("await asyncio.to_thread(print)", "a thread"),
-        ("AIOKafkaConsumer(max_pol_records=1)", "max.pol.records"),
+        ("AIOKafkaConsumer(max_pol_records=1)", "max_pol_records"),
         ("AIOKafkaConsumer(group_id='others')", "group_id 'others'"),
         ("AIOKafkaProducer(acks=7)", "acks"),
         ("await AIOKafkaProducer().send('orders', b'')", "await producer.start()"),

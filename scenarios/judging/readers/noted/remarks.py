@@ -1,6 +1,6 @@
 """Remarks: what the user of a run should know of its groups, although it breaks no promise.
 
-A remark changes no verdict; it stands below it. There are five:
+A remark changes no verdict; it stands below it. There are six:
 
 - A group that was reading a topic had its position in a partition set to the end of the log, past
   records that it had not got (``reset-past-records``). That is what auto.offset.reset=latest asks
@@ -14,6 +14,8 @@ A remark changes no verdict; it stands below it. There are five:
   writes, or from which nobody reads.
 - A user's application does not say what it has processed. Its records count as processed as soon as
   it asks for more or commits, so no commit of it can come too early: nothing was tested.
+- A user's application sets arguments of its clients that have no effect here, as those of
+  encryption: the connections are the scenario's.
 - A run without progress: the last error that a client has raised in an application. One that
   catches all errors goes on, and what it waits for never comes.
 """
@@ -41,13 +43,15 @@ class Remarks:
         caught: Mapping[str, str],
         returned: Mapping[str, None],
         assumed: Mapping[str, None],
+        ignored: Mapping[str, None],
     ) -> None:
         """Subscribe to the trace, after ``readers``.
 
         ``topics`` are the names of the scenario's, ``created`` of those that applications create by
         themselves, and ``caught`` is by host the last error that was raised in its application.
         ``returned`` are the hosts whose user's application has come to its end, and ``assumed`` the
-        groups whose application does not say what it has processed.
+        groups whose application does not say what it has processed; ``ignored`` are arguments of
+        its clients that have no effect.
         """
         self._readers = readers
         self._progress = progress
@@ -56,6 +60,7 @@ class Remarks:
         self._caught = caught
         self._returned = returned
         self._assumed = assumed
+        self._ignored = ignored
         self._at: dict[tuple[str, PartitionKey], int] = {}  # the highest position that was set
         self._jumps: dict[str, list[tuple[int, PartitionKey, int, int]]] = {}  # by group
         self._starts: dict[str, list[tuple[int, PartitionKey, int, int]]] = {}  # by group
@@ -77,6 +82,11 @@ class Remarks:
             " comes before the work is not seen"
             for group in self._assumed
         ]
+        if self._ignored:
+            found.append(
+                f"without an effect here, since the connections are the scenario's:"
+                f" {', '.join(self._ignored)}"
+            )
         if missing:
             found += [
                 f"the last error that the application of {_and(nodes)} got: {text}"
