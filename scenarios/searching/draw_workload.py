@@ -117,7 +117,7 @@ def consumer_groups(rng: random.Random, data: dict[str, Any]) -> None:
     """
     cluster = data["cluster"]
     groups = [each for each in data["workload"] if each["kind"] == "consumer-group"]
-    if not _has_consumer_protocol(cluster) or rng.random() < 0.5:
+    if not _has_consumer_protocol(cluster) or rng.random() < 0.3:
         return
     _broker_timeouts(rng, cluster["config"])
     static = {each["group"] for each in groups if "group.instance.id" in each["config"]}

@@ -844,7 +844,6 @@ STORIES |= {
     "two outputs: a deleted input is there again": (deleted_again(), {"duplicate": 1}),
     "two outputs: the log start that was told is not forgotten": (
         deleted_again(loaded=9), AGAIN),
-    "two outputs: the position was not deleted": (deleted_again(told=1), AGAIN),
     "two outputs: the position was at the log start": (deleted_again(position=9), AGAIN),
     "two outputs: the group had no position when it was reset": (
         deleted_again(("broker-1", facts.OffsetFetched("g", "orders", 0, -1, 1))), UNTIMELY),
