@@ -8,6 +8,7 @@ import pytest
 from kafkasim.model.config import BrokerConfig
 from kafkasim.scenarios.language import library
 from kafkasim.scenarios.language.files.kafka_defaults import UNMODELLED_DEFAULTS
+from kafkasim.scenarios.language.files.properties import BOTH_ROLES
 from kafkasim.scenarios.language.spec import ScenarioError
 from kafkasim.scenarios.running.runner import run
 from tests.fidelity.kafka_settings import VERSIONS, committed
@@ -108,6 +109,14 @@ def test_a_file_is_read_as_java_reads_it(tmp_path: Path) -> None:
     }  # fmt: skip
     jaas = "listener.name.internal.scram-sha-512.sasl.jaas.config"
     assert notes == [f"{tmp_path}/server.properties: ignored: {jaas}"]
+
+
+def test_a_node_with_both_roles_is_told_where_its_controller_runs(tmp_path: Path) -> None:
+    place = write(tmp_path, "process.roles=broker, controller\n")
+    notes: list[str] = []
+    library.scenario(place, notes=notes)
+    path = f"{tmp_path}/server.properties"
+    assert notes == [f"{path}: ignored: process.roles", f"{path}: {BOTH_ROLES}"]
 
 
 def test_all_that_is_not_modelled_is_named_at_once_and_security_is_not(tmp_path: Path) -> None:

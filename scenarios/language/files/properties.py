@@ -43,6 +43,13 @@ SYNONYMS = {
 """Keys in coarser units, with the milliseconds of the unit: finest first."""
 
 
+BOTH_ROLES = (
+    "process.roles: the controllers run on hosts of their own; cluster.combined says how many of"
+    " them run in brokers' processes"
+)
+"""What is said of a node with both roles."""
+
+
 SEPARATED = re.compile(r"((?:[^\\\s=:]|\\.)+)\s*[=:\s]\s*(.*)", re.DOTALL)
 """A key, which ends at the first ``=``, ``:`` or space without a backslash, and its value."""
 
@@ -148,7 +155,8 @@ def merge(
     taken: dict[str, str] = {}
     ignored: list[str] = []
     refused: list[str] = []
-    for key, value in without_synonyms(parse(path), path).items():
+    found = without_synonyms(parse(path), path)
+    for key, value in found.items():
         if key in known and not known[key]:
             taken[key] = value
         elif UNMODELLED_DEFAULTS.get(key) == value:
@@ -165,6 +173,8 @@ def merge(
         )
     if ignored:
         notes.append(f"{path}: ignored: {', '.join(ignored)}")
+    if "," in found.get("process.roles", "") and "combined" not in cluster:
+        notes.append(f"{path}: {BOTH_ROLES}")
     own = cluster.get("config", {})
     if isinstance(own, Mapping):  # whatever else it is, the check of the tables names it
         cluster["config"] = {**taken, **own}
