@@ -26,6 +26,25 @@ from tests.scenarios.excuse_case import Case
 from tests.scenarios.excuse_cases import CASES
 from tests.scenarios.excuse_ears import EARS, OF_RESULTS, listening
 
+LONG = {
+    "a coordinator's partition that nobody leads",
+    "a high watermark that a follower has not taken",
+    "a high watermark that too few replicas are left to move",
+    "a leader of the quorum that is no voter",
+    "a leader that was lost before ELR was turned on",
+    "a marker that too few replicas are left to take",
+    "a missed abort marker",
+    "a partition whose ELR was cleared while it had no leader",
+    "a rebalance after a downgrade that nobody remembers",
+    "a stall that waits for an operator",
+    "a topic that a deposed controller does not know",
+    "offsets that a failed transaction left over",
+    "the epoch of a deleted topic",
+    "what a group could not read in a stall",
+}
+"""Excuses whose two runs take longer than six CPU seconds: a fifth of the time of the tests without
+Spark. They run in ``make soak``."""
+
 BUGS = Path(__file__).parents[1] / "bugs"
 README = Path(library.__file__).parents[1] / "judging" / "README.md"
 HEAD = "| excuse | what it covers |"
@@ -63,7 +82,13 @@ def _judged(case: Case, variants: Sequence[str]) -> tuple[Result, bool]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.excuse)
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, marks=[pytest.mark.soak] if case.excuse in LONG else [], id=case.excuse)
+        for case in CASES
+    ],
+)
 def test_a_variant_fails_under_the_excuse(case: Case) -> None:
     plain, spoke = _judged(case, ())
     assert (plain.verdict, spoke) == ("expected" if plain.expected else "pass", True)
@@ -78,6 +103,7 @@ def test_a_variant_fails_under_the_excuse(case: Case) -> None:
 
 def test_every_excuse_has_a_variant_that_the_table_names() -> None:
     table = _table()
+    assert [name for name in sorted(LONG) if name not in table] == []
     assert list(table) == [name for name in table if name in EARS or name in OF_RESULTS]
     assert sorted(table) == sorted(case.excuse for case in CASES)
     unnamed = [case for case in CASES if case.variant.split("-")[0] not in table[case.excuse]]
