@@ -113,6 +113,7 @@ from kafkasim.model.facts.replication import (
     ReplicaFailed,
     Replicated,
     RequestStats,
+    StaleReplyUsed,
     Throttled,
     Truncated,
 )
@@ -343,6 +344,7 @@ __all__ = [
     "ShareStartMoved",
     "ShareStateInitialized",
     "ShareStatesLoaded",
+    "StaleReplyUsed",
     "StateChangeFailed",
     "SubscribedByPattern",
     "Throttled",

@@ -210,6 +210,20 @@ class ExpansionForgotten:
 
 
 @value
+class StaleReplyUsed:
+    """A follower appended the answer to a fetch that it had sent in another leader epoch.
+
+    Only releases without KAFKA-18991 do so.
+    """
+
+    topic_id: str
+    partition: int
+    leader_epoch: int  # the follower's
+    base_offset: int  # of the first batch
+    batch_epoch: int  # of the first batch
+
+
+@value
 class IsrChanged:
     """A leader's change of the ISR succeeded (IsrShrinksPerSec, IsrExpandsPerSec)."""
 

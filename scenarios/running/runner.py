@@ -12,6 +12,7 @@ beside it and go into no digest.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import gc
 import hashlib
@@ -23,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from kafkasim.model import facts
+from kafkasim.model.client.exceptions import KafkaTimeoutError
 from kafkasim.model.config import ConsumerConfig
 from kafkasim.model.messages import CreatableTopic
 from kafkasim.scenarios.judging.copies.idempotence import Idempotence
@@ -181,9 +183,9 @@ class ScenarioRun:
             for t in self.scenario.topics
         )
         zookeeper = self.scenario.cluster.mode == "zookeeper"
-        await port.call(
-            "admin.create_topics" if zookeeper else "admin.create_topics_at_once", wanted
-        )
+        method = "admin.create_topics" if zookeeper else "admin.create_topics_at_once"
+        with contextlib.suppress(KafkaTimeoutError):  # faults may begin before its answer comes
+            await port.call(method, wanted)
         resources = group_settings(self.scenario)
         if resources:
             await port.call("admin.incremental_alter_configs", resources)

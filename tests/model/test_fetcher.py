@@ -9,12 +9,13 @@ import pytest
 
 from kafkasim.model.effects import Response
 from kafkasim.model.errors import Errors
-from kafkasim.model.facts import ReplicaFailed, Replicated, Truncated
+from kafkasim.model.facts import ReplicaFailed, Replicated, StaleReplyUsed, Truncated
 from kafkasim.model.messages import FetchPartitionResponse, FetchResponse
 from kafkasim.model.records import Record, RecordBatch, assigned, batch_of
 from kafkasim.model.replication.fetching.replica_fetcher import ReplicaFetcher
 from kafkasim.model.storage.log.segment import corrupted
 from kafkasim.model.storage.rules import StorageRules
+from kafkasim.scenarios.variants.releases import Replication28
 from tests.model.replica_harness import TOPIC_ID, TP, Trio, registration
 
 NONE = Errors.NONE
@@ -66,6 +67,18 @@ def test_reply_of_an_older_epoch_is_dropped(trio: Trio) -> None:  # KAFKA-18991
     reply(trio, batches=(written(0, 1),))
     assert trio.log(2) == []
     assert last_asked(trio) == (0, 2, -1)
+
+
+def test_a_used_reply_of_an_older_epoch_is_told() -> None:  # 2.8
+    trio = Trio(rules=Replication28())
+    trio.tell(2)
+    reply(trio, batches=(written(0, 1),))
+    trio.registration = registration(1, 2, 1)
+    trio.tell(2)
+    reply(trio, batches=(written(1, 1),))
+    assert [offset for offset, _, _ in trio.log(2)] == [0, 1]
+    told = [fact for _, fact in trio.facts if type(fact) is StaleReplyUsed]
+    assert told == [StaleReplyUsed(TOPIC_ID, 0, 2, 1, 1)]
 
 
 def test_batches_above_the_fetch_epoch_are_left_out(trio: Trio) -> None:  # KAFKA-18723

@@ -178,6 +178,12 @@ CASES: tuple[Case, ...] = (
     ),
     Case("deleted records", "excuses/deleted-and-kept", "B01-truncate-to-hw", "ISRDATA", seed=1),
     Case(
+        "an epoch that a late answer cut off",
+        "stale-reply-cuts-an-epoch-off",
+        "M01-hw-ignores-followers",
+        "ISRDATA",
+    ),
+    Case(
         "a shorter epoch cache",
         "excuses/log-start-forgotten",
         "M71-start-epoch-dropped",

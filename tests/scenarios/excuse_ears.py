@@ -111,7 +111,7 @@ def _starts_above(log_start: Any, asked: tuple[Any, ...]) -> bool:
 
 def _caches_less(_answer: Any, asked: tuple[Any, ...]) -> bool:
     """Return whether a batch above the log start lacks the epoch that its replica has dropped."""
-    cluster, _, _, node, fact = asked
+    cluster, _, _, node, fact, _ = asked
     trimmed = cluster.partition(fact.topic_id, fact.partition).replica(node).trimmed
     epochs, starts = fact.epoch_starts[::2], fact.epoch_starts[1::2]
     for base, epoch in zip(fact.base_offsets, fact.batch_epochs, strict=True):
@@ -193,6 +193,7 @@ EARS: dict[str, tuple[tuple[str, Sign], ...]] = {
         ("delivery:Delivery._log_start", _starts_above),
     ),
     "a shorter epoch cache": (("invariants.final:_check_epochs", _caches_less),),
+    "an epoch that a late answer cut off": (("copies.stale_replies:StaleReplies.cut", _answered),),
     "a stall that waits for an operator": (
         (
             f"{LIVENESS}.failed_replicas:FailedReplicas.why",

@@ -37,6 +37,10 @@ def _leads(t: float, start: int) -> Timed:
     return t, "broker-2", facts.BecameLeader(T, 0, 2, 2, start, 0, (1, 2))
 
 
+def _loaded(t: float, end: int) -> Timed:
+    return t, "broker-2", facts.LogLoaded(T, 0, 0, end, end, True)
+
+
 SENT: list[Timed] = [
     (0, "producer-1", facts.HostStarted(0)),
     _appended(1, 0, 0, 10), _acked(1.1, 0, 0, 10),
@@ -81,6 +85,21 @@ RAISED_STORIES: dict[str, tuple[list[Timed], list[Timed], list[Timed]]] = {
     "EPOCHREASON a batch that was numbered anew had been appended": (
         ONCE, [_appended(2.2, 1, 2, 12), _rewritten(3, 2, 13)],
         [_appended(2.2, 1, 0, 12, epoch=1), _rewritten(3, 2, 13)],
+    ),
+    "EPOCHREASON a leader has loaded its log, and knows the last of two batches only": (
+        [*SENT, _appended(2, 1, 1, 11), _appended(2.1, 2, 2, 12)],
+        [_loaded(3, 3), _leads(3.1, 3), _rewritten(3.2, 1, 11, 12)],
+        [_leads(3.1, 3), _rewritten(3.2, 1, 11, 12)],
+    ),
+    "EPOCHREASON a leader has loaded its log, and one batch has no answer": (
+        [*SENT, _appended(2, 1, 1, 11), _appended(2.1, 2, 2, 12), _loaded(3, 3)],
+        [_leads(3.1, 3), _rewritten(3.2, 1, 11, 12)],
+        [_acked(3, 1, 1, 11), _leads(3.1, 3), _rewritten(3.2, 1, 12)],
+    ),
+    "EPOCHREASON a leader has cut its log off, and knows the last of two batches only": (
+        [*SENT, _appended(2, 1, 1, 11), _appended(2.1, 2, 2, 12)],
+        [(3, "broker-2", facts.Truncated(T, 0, 1, 5, 3)), _leads(3.1, 3), _rewritten(3.2, 1, 11)],
+        [(3, "broker-2", facts.Truncated(T, 0, 1, 5, 2)), _leads(3.1, 3), _rewritten(3.2, 1, 11)],
     ),
     "EPOCHREASON an epoch with nothing in flight": (
         SENT, [_failed(2, 11), _acked(3, 1, 0, 12, epoch=1)],

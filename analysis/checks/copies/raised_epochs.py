@@ -51,7 +51,37 @@ _GAPS = """
                 SELECT run, topic_id, partition, producer_id, seq, NULL, start_offset
                 FROM BecameLeader JOIN (SELECT DISTINCT run, topic_id, partition, producer_id
                                         FROM own) USING (run, topic_id, partition)))
-    WHERE start_offset < end_offset"""
+    WHERE start_offset < end_offset
+    UNION ALL
+    SELECT run, topic_id, partition, producer_id, seq FROM unknown"""
+
+_UNKNOWN = """
+    -- Elections of a leader that has two batches without an answer, of a producer's last epoch, in
+    -- what it has loaded, or has left of a log that was cut off: a snapshot has the last one only.
+    SELECT run, topic_id, partition, producer_id, seq
+    FROM (SELECT led.run, led.topic_id, led.partition, led.seq, own.producer_id,
+                 max(own.producer_epoch) AS epoch,
+                 collect_set(IF(answers.seq IS NULL AND next_offset <= reloaded,
+                                struct(producer_epoch, base_sequence), NULL)) AS unanswered
+          FROM (SELECT led.run, led.topic_id, led.partition, led.seq,
+                       max_by(until, loads.seq) AS reloaded
+                FROM BecameLeader AS led
+                JOIN (SELECT run, topic_id, partition, node, seq, log_end_offset AS until
+                      FROM LogLoaded
+                      UNION ALL
+                      SELECT run, topic_id, partition, node, seq, offset FROM Truncated) AS loads
+                    ON led.run = loads.run AND led.topic_id = loads.topic_id
+                       AND led.partition = loads.partition AND led.node = loads.node
+                       AND loads.seq < led.seq
+                GROUP BY led.run, led.topic_id, led.partition, led.seq) AS led
+          JOIN own ON led.run = own.run AND led.topic_id = own.topic_id
+                      AND led.partition = own.partition AND own.seq < led.seq
+          LEFT JOIN Acked AS answers
+              ON own.run = answers.run AND own.topic_id = answers.topic_id
+                 AND own.partition = answers.partition AND own.producer_id = answers.producer_id
+                 AND own.record_ids = answers.record_ids AND answers.seq < led.seq
+          GROUP BY led.run, led.topic_id, led.partition, led.seq, own.producer_id)
+    WHERE size(filter(unanswered, batch -> batch.producer_epoch = epoch)) > 1"""
 
 _BARE = """
     -- The raises that no failure and no gap in the partition explains, since the raise before.
@@ -104,7 +134,7 @@ _COUNTED = f"""
 EPOCH_REASON = offending(
     # An idempotent producer raises its epoch for a gap in that partition, and once for each.
     f"""
-    WITH own AS ({_OWN}), gaps AS ({_GAPS}),
+    WITH own AS ({_OWN}), unknown AS ({_UNKNOWN}), gaps AS ({_GAPS}),
     failures AS (SELECT run, node, topic_id, partition, seq FROM SendFailed WHERE attempts > 0),
     bare AS ({_BARE})
     SELECT run, topic_id, partition, seq, node, producer_epoch, producer_id

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from kafkasim.model.channel import Failed
 from kafkasim.model.effects import Post
 from kafkasim.model.errors import Errors
-from kafkasim.model.facts import ReplicaFailed
+from kafkasim.model.facts import ReplicaFailed, StaleReplyUsed
 from kafkasim.model.fetch_session import FetchSessionHandler
 from kafkasim.model.messages import (
     FetchPartition,
@@ -188,6 +188,8 @@ class ReplicaFetcher:
             elif answer.error is not NONE:
                 self._on_error(asked, state, answer.error, now)
             elif answer.diverging_epoch is not None or answer.batches:
+                if state.asked is not asked:
+                    self._tell_stale(asked, state, answer)
                 self._on_progress(state, answer, now)
             else:
                 self._on_nothing_new(state, answer, now)
@@ -196,6 +198,22 @@ class ReplicaFetcher:
                 self._truncation.look_up(out_of_range, now)
                 return
         self.work(now)
+
+    def _tell_stale(
+        self, asked: FetchPartition, state: FetchState, answer: FetchPartitionResponse
+    ) -> None:
+        """Tell of batches that were asked for in another leader epoch."""
+        if answer.diverging_epoch is None and asked.current_leader_epoch != state.leader_epoch:
+            partition, first = state.partition, answer.batches[0]
+            self._process.out.append(
+                StaleReplyUsed(
+                    partition.topic_id,
+                    partition.tp.partition,
+                    state.leader_epoch,
+                    first.base_offset,
+                    first.leader_epoch,
+                )
+            )
 
     def _on_removed(self, state: FetchState, answer: FetchPartitionResponse, now: int) -> None:
         """Take a reply for a partition that has left this fetcher; the rules drop it."""

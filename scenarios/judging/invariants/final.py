@@ -10,6 +10,7 @@ from collections.abc import Container
 from typing import Any
 
 from kafkasim.model import facts
+from kafkasim.scenarios.judging.copies.stale_replies import StaleReplies
 from kafkasim.scenarios.judging.harm.truth.nodes import Nodes
 from kafkasim.scenarios.judging.invariants.cleaned.producers import (
     Replay,
@@ -83,6 +84,7 @@ def check_log(
     node: str,
     fact: facts.FinalReplica,
     jumps: JumpingAppends,
+    stale: StaleReplies,
 ) -> None:
     """LOGORDER, EPOCHCACHE and ORDER of one replica's final log."""
     key = (fact.topic_id, fact.partition)
@@ -97,19 +99,26 @@ def check_log(
             "LOGORDER", seq, t, key,
             f"{node}: log start, last stable offset, high watermark and log end are {order}",
         )  # fmt: skip
-    _check_epochs(cluster, seq, t, node, fact)
+    _check_epochs(cluster, seq, t, node, fact, stale)
     _check_sequences(cluster, seq, t, node, fact, jumps)
 
 
 def _check_epochs(
-    cluster: TracedCluster, seq: int, t: int, node: str, fact: facts.FinalReplica
+    cluster: TracedCluster,
+    seq: int,
+    t: int,
+    node: str,
+    fact: facts.FinalReplica,
+    stale: StaleReplies,
 ) -> None:
     """EPOCHCACHE: the leader-epoch cache gives each batch the epoch that it has.
 
     The cache is trimmed at the log start; batches below it wait for the next retention pass. The
     cache's file is written at once, the log start's checkpoint once a minute: after a crash the log
     start may be lower again, and the entries below the higher one are gone (KAFKA.md, 5). A batch
-    there may have no epoch, but not another one.
+    there may have no epoch, but not another one. An answer to a fetch of an older leader epoch may
+    have cut the epoch of a batch off, which then has a lower one or none
+    (:mod:`kafkasim.scenarios.judging.copies.stale_replies`).
     """
     key = (fact.topic_id, fact.partition)
     trimmed = max(fact.log_start_offset, cluster.partition(*key).replica(node).trimmed)
@@ -117,6 +126,8 @@ def _check_epochs(
     for base, epoch in zip(fact.base_offsets, fact.batch_epochs, strict=True):
         at = bisect_right(starts, base) - 1
         cached = epochs[at] if at >= 0 else -1
+        if cached < epoch and stale.cut(node, key, base, epoch):
+            continue
         if cached != epoch and (at >= 0 or base >= trimmed):
             cluster.violated(
                 "EPOCHCACHE", seq, t, key,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.consumer_groups import ConsumerGroups
+from kafkasim.scenarios.judging.copies.stale_replies import StaleReplies
 from kafkasim.scenarios.judging.copies.uncopied import Uncopied
 from kafkasim.scenarios.judging.groups import Groups
 from kafkasim.scenarios.judging.harm.judges import HARM, Harm
@@ -59,6 +60,7 @@ class Invariants:
         self.cluster = TracedCluster(trace, view, excuse, allows_unclean)
         self._clocks = WallClocks(trace)
         self._jumps = JumpingAppends(trace, self._clocks)
+        self._stale = StaleReplies(trace)
         self._forgotten: dict[tuple[str, PartitionKey], int] = {}
         """By node and partition: where its log ended when it was truncated and knew nobody"""
         self._loaded: dict[tuple[str, PartitionKey], int] = {}  # up to where it was loaded
@@ -106,7 +108,7 @@ class Invariants:
         self.uncopied.follow()
 
     def _on_final(self, seq: int, t_us: int, node: str, fact: facts.FinalReplica) -> None:
-        check_log(self.cluster, seq, t_us, node, fact, self._jumps)
+        check_log(self.cluster, seq, t_us, node, fact, self._jumps, self._stale)
         self._check_producers(seq, t_us, node, fact)
 
     def _on_rebuilt(

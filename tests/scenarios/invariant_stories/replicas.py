@@ -307,6 +307,16 @@ STORIES: Stories = {  # name: what happened before, how it goes on well, and bad
         [("broker-9", facts.LogStart(T, P, 1, "leader", 2, 2)),
          ("broker-9", final([batch(0, [10]), batch(1, [11], 1)], epochs=(1, 0)))],
     ),
+    "EPOCHCACHE an answer to a fetch of an older epoch cut the batch's epoch off": (
+        [("broker-9", facts.StaleReplyUsed(T, P, 4, 1, 0))],
+        [("broker-9", final([batch(0, [10]), batch(1, [11])], epochs=(0, 1)))],
+        [("broker-9", final([batch(0, [10], 1), batch(1, [11], 1)], epochs=(1, 1)))],
+    ),
+    "EPOCHCACHE an answer to a fetch of an older epoch cuts off what is below it": (
+        [("broker-9", facts.StaleReplyUsed(T, P, 4, 1, 0))],
+        [("broker-9", final([batch(0, [10]), batch(1, [11])], epochs=(0, 1)))],
+        [("broker-9", final([batch(0, [10]), batch(1, [11])], epochs=(0, 2)))],
+    ),
     "PIDSTATE a sequence that was forgotten": (
         [],
         [("broker-5", final(SEQUENCED))],

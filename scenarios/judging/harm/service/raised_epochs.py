@@ -2,7 +2,7 @@
 
 A producer without a transactional.id raises its epoch by itself when a partition has a gap that no
 retry can close, and numbers its in-flight batches from 0 (KIP-360). Each raise costs a refused
-request at least, and an id has 32767 epochs. A partition asks for it in four cases, and no others
+request at least, and an id has 32767 epochs. A partition asks for it in five cases, and no others
 (TransactionManager of 2.8.0, 3.9.1 and 4.1.0):
 
 - a batch of it was given up: it failed and was surely not appended, or for its sequence or an
@@ -13,6 +13,9 @@ request at least, and an id has 32767 epochs. A partition asks for it in four ca
   given up, or a leader had appended one that the next leader lacks, or appended it after that one
   had begun to lead; or a leader that did not know the producer took a later batch first
   (ProducerAppendInfo.checkSequence takes any then);
+- a leader that has loaded its log, or cut its end off, answers so to a batch that is in it: of each
+  producer a snapshot has the last batch only (ProducerStateManager.writeSnapshot), and the answer
+  to an earlier one had been lost;
 - an earlier attempt of a batch that was numbered anew had been appended: its acknowledgement makes
   the producer go on at a sequence that the log does not expect in the new epoch;
 - a leader answers UNKNOWN_PRODUCER_ID, which none has done since Kafka 2.5 (KIP-360).
@@ -41,16 +44,31 @@ IN_FLIGHT = 5
 
 
 @dataclass(slots=True)
+class _Batch:
+    """A batch that a leader has appended."""
+
+    epoch: int
+    record_ids: tuple[int, ...]
+    end_offset: int
+    answered: bool = False
+
+
+@dataclass(slots=True)
 class _Appended:
     """What leaders have appended of one producer in one partition."""
 
     epoch: int = -1
     next_sequence: int = 0  # −1: a leader lacks the last batches, and nobody has appended since
     end_offset: int = -1
-    batches: deque[tuple[int, tuple[int, ...]]] = field(
-        default_factory=lambda: deque(maxlen=IN_FLIGHT)
-    )
-    """The epochs and record ids of the last ones"""
+    batches: deque[_Batch] = field(default_factory=lambda: deque(maxlen=IN_FLIGHT))
+    """The last ones"""
+
+    def count_unanswered(self, end_offset: int) -> int:
+        """Return how many batches of the epoch below an offset have no answer."""
+        return sum(
+            each.epoch == self.epoch and not each.answered and each.end_offset <= end_offset
+            for each in self.batches
+        )
 
 
 class RaisedEpochs:
@@ -63,6 +81,8 @@ class RaisedEpochs:
         self._failures: dict[str, int] = {}  # host -> batches that were given up since its start
         self._logs: dict[PartitionKey, dict[int, _Appended]] = {}  # by producer id
         self._leaders: dict[PartitionKey, int] = {}  # the latest leader epoch that has begun
+        self._reloaded: dict[tuple[str, PartitionKey], int] = {}
+        """By replica: below which offset its producers are from a snapshot, or replayed"""
         self._gaps: dict[tuple[int, PartitionKey], int] = {}  # the row of a log's last gap
         self._cases: dict[int, int] = {}  # producer id -> cases but for failures
         self._rewritten: dict[tuple[int, PartitionKey], tuple[int, facts.SequencesRewritten]] = {}
@@ -73,6 +93,8 @@ class RaisedEpochs:
         trace.subscribe(facts.SendFailed, self._on_failed)
         trace.subscribe(facts.Appended, self._on_appended)
         trace.subscribe(facts.BecameLeader, self._on_leader)
+        trace.subscribe(facts.LogLoaded, self._on_loaded)
+        trace.subscribe(facts.Truncated, self._on_truncated)
         trace.subscribe(facts.SequencesRewritten, self._on_rewritten)
         trace.subscribe(facts.Acked, self._on_acked)
 
@@ -94,7 +116,7 @@ class RaisedEpochs:
             return
         key = (fact.topic_id, fact.partition)
         known = self._logs.setdefault(key, {}).setdefault(fact.producer_id, _Appended())
-        known.batches.append((fact.producer_epoch, fact.record_ids))
+        known.batches.append(_Batch(fact.producer_epoch, fact.record_ids, fact.next_offset))
         is_same_epoch = fact.producer_epoch == known.epoch
         known.epoch = fact.producer_epoch
         if fact.leader_epoch < self._leaders.get(key, 0):  # the present leader lacks it
@@ -108,13 +130,22 @@ class RaisedEpochs:
         known.next_sequence = add_sequence(fact.base_sequence, len(fact.record_ids))
         known.end_offset = fact.next_offset
 
-    def _on_leader(self, seq: int, _t: int, _node: str, fact: facts.BecameLeader) -> None:
+    def _on_loaded(self, _seq: int, _t: int, node: str, fact: facts.LogLoaded) -> None:
+        self._reloaded[node, (fact.topic_id, fact.partition)] = fact.log_end_offset
+
+    def _on_truncated(self, _seq: int, _t: int, node: str, fact: facts.Truncated) -> None:
+        self._reloaded[node, (fact.topic_id, fact.partition)] = fact.offset
+
+    def _on_leader(self, seq: int, _t: int, node: str, fact: facts.BecameLeader) -> None:
         key = (fact.topic_id, fact.partition)
+        reloaded = self._reloaded.get((node, key), 0)
         self._leaders[key] = max(fact.leader_epoch, self._leaders.get(key, 0))
         for producer_id, known in self._logs.get(key, {}).items():
             if known.end_offset > fact.start_offset:
                 self._note_gap(seq, producer_id, key)
                 known.end_offset, known.next_sequence = fact.start_offset, -1
+            elif known.count_unanswered(reloaded) > 1:
+                self._note_gap(seq, producer_id, key)
 
     def _note_gap(self, seq: int, producer_id: int, key: PartitionKey) -> None:
         self._gaps[producer_id, key] = seq
@@ -125,9 +156,9 @@ class RaisedEpochs:
         _, last = self._rewritten[producer_id, key]
         known = self._logs.get(key, {}).get(producer_id, _Appended())
         return any(
-            epoch < last.producer_epoch and record_id in last.record_ids
-            for epoch, record_ids in known.batches
-            for record_id in record_ids
+            batch.epoch < last.producer_epoch and record_id in last.record_ids
+            for batch in known.batches
+            for record_id in batch.record_ids
         )
 
     # ------------------------------------------------------------------------------ the raises
@@ -150,6 +181,9 @@ class RaisedEpochs:
 
     def _on_acked(self, seq: int, t: int, node: str, fact: facts.Acked) -> None:
         producer_id, epoch = fact.producer_id, fact.producer_epoch
+        known = self._logs.get((fact.topic_id, fact.partition), {}).get(producer_id)
+        for batch in known.batches if known is not None else ():
+            batch.answered = batch.answered or batch.record_ids == fact.record_ids
         if epoch <= self._highest.get(producer_id, 0) or producer_id in self._transactional:
             return
         self._highest[producer_id] = epoch
