@@ -88,7 +88,8 @@ DOUBLE_OWNER = offending(
     # that loads a consumer group tells anew what each member owns. A member that the previous one
     # told to be gone owns nothing once the next one has loaded: its log may not have the group any
     # more, and then it tells of nobody. What was owned before the group was a classic one for a
-    # time may be told afterwards, and says that the member has nothing now.
+    # time may be told afterwards, and says that the member has nothing now. Nobody owns a partition
+    # of a topic that was deleted, or of a new one of its name; a coordinator may hear of it late.
     rf"""
     SELECT run, CAST(NULL AS STRING) AS topic_id,
            CAST(regexp_extract(tp, r'-(\d+)$', 1) AS BIGINT) AS partition,
@@ -123,7 +124,11 @@ DOUBLE_OWNER = offending(
                                      OR what = 'elected'
                                         AND NOT array_contains(present, members.member_id))))
                 LATERAL VIEW explode(assignment) AS tp)
-          LEFT JOIN (SELECT run, topic, collect_list(seq) AS deletions FROM TopicDeleted
+          LEFT JOIN (SELECT run, topic, collect_list(seq) AS deletions
+                     FROM (SELECT run, topic, seq FROM TopicDeleted
+                           UNION ALL
+                           SELECT run, topic, min(seq) FROM TopicCreated
+                           GROUP BY run, topic_id, topic)
                      GROUP BY run, topic) USING (run, topic))
     WHERE taken > seq GROUP BY run, group, place, tp""",
     "'double-owner'",

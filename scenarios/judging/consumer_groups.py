@@ -83,6 +83,7 @@ class ConsumerGroups:
         self._expressions = Expressions()
         self._coordinators: dict[int, tuple[int, str]] = {}  # partition -> (leader epoch, node)
         self._owned = Owned()
+        self._created: dict[str, None] = {}  # ids of topics
         self._epochs: dict[tuple[str, str], int] = {}  # (group, member id) -> its epoch, when told
         self._drifting: dict[str, None] = {}  # hosts
         trace = cluster.trace
@@ -94,6 +95,7 @@ class ConsumerGroups:
         trace.subscribe(facts.CoordinatorLoaded, self._on_loaded)
         trace.subscribe(facts.HostStopped, self._on_stopped)
         trace.subscribe(facts.TopicDeleted, self._on_topic_deleted)
+        trace.subscribe(facts.TopicCreated, self._on_topic_created)
         trace.subscribe(facts.FaultStarted, self._on_fault)
         self._topics = TopicChanges(cluster)
         self._syncs = Syncs(cluster, limits)
@@ -395,6 +397,15 @@ class ConsumerGroups:
 
     def _on_topic_deleted(self, _s: int, _t: int, _n: str, fact: facts.TopicDeleted) -> None:
         self._owned.forget_topic(fact.topic)
+
+    def _on_topic_created(self, _s: int, _t: int, _n: str, fact: facts.TopicCreated) -> None:
+        """Nobody owns a partition of a new topic: what was told is of the one of its name before.
+
+        A coordinator may tell of that one after its deletion, which it has not heard of.
+        """
+        if fact.topic_id not in self._created:
+            self._created[fact.topic_id] = None
+            self._owned.forget_topic(fact.topic)
 
     def _violated(
         self, name: str, seq: int, t: int, group: str, message: str, promise: int = -1

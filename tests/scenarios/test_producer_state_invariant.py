@@ -11,6 +11,7 @@ import pytest
 from kafkasim.model import facts
 from kafkasim.model.storage.log.producers.entry import ProducerEntry
 from kafkasim.model.storage.log.unified_log import UnifiedLog
+from kafkasim.scenarios.judging.copies.stale_replies import StaleReplies
 from kafkasim.scenarios.judging.invariants.final import (
     JumpingAppends,
     WallClocks,
@@ -292,7 +293,8 @@ def sequence_gap(
     log.producers.expiration_ms = int(expires_s * 1000)
     cluster = TracedCluster(trace, lambda *_: log, lambda *_: "", lambda _: False)
     cluster.partition(T, P).reopened.extend(reopened)
-    check_log(cluster, 9, 9, "broker-1", final(batches, epochs=(0, 0, 2, 1)), jumps)
+    stale = StaleReplies(cluster.trace)
+    check_log(cluster, 9, 9, "broker-1", final(batches, epochs=(0, 0, 2, 1)), jumps, stale)
     return [(found.invariant, found.expected) for found in cluster.violations].count(("ORDER", ""))
 
 

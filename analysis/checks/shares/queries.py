@@ -279,7 +279,7 @@ ACCEPTED_AGAIN = offending(
     _written(
         f"""
     SELECT {_PLACE}, offset, seq, promise, state_id, state_partition, home, home_partition,
-           array_max(filter(loads, one -> promise < one AND one < seq)) AS load_row,
+           array_max(filter(loads, one -> coalesce(since, -1) < one AND one < seq)) AS load_row,
            coalesce(since, -1) AS since, coalesce({_UNWRITTEN}, false) AS unwritten
     FROM (SELECT {_PLACE}, offset, min(seq) AS seq, min_by(promise, seq) AS promise,
                  min_by(struct(node, leader_epoch, tenure), seq) AS giver,

@@ -91,9 +91,10 @@ class _Tenure:
 class _Found:
     """An anomaly at one offset: the row that shows it, and the row of the broken promise.
 
-    ``since`` is the row after which the promise was written. ``read`` is the row, later than the
-    promise, in which a leader has read the persisted state and found that it breaks the promise;
-    −1: no leader has. ``why`` is the reason that needs no loss, "" for none.
+    ``since`` is the row after which the promise was written. ``read`` is the row, later than that,
+    in which a leader has read the persisted state and found that it breaks the promise; −1: no
+    leader has. The answer that is the promise may reach the member later still. ``why`` is the
+    reason that needs no loss, "" for none.
     """
 
     __slots__ = ("detail", "promise", "read", "seq", "since", "why")
@@ -219,9 +220,10 @@ class Shares:
         for offset in range(fact.first_offset, fact.last_offset + 1):
             done = None if deposed else told.done.get(offset)
             if done is not None and not self._was_lost(key, offset, done, seq):
-                read = told.reads[-1] if told.reads and told.reads[-1] > done else -1
+                since = told.since[offset]
+                read = told.reads[-1] if told.reads and told.reads[-1] > since else -1
                 why = self._unwritten.excuse(node, fact, offset)
-                again = _Found(seq, "was handed out again", done, read, told.since[offset], why)
+                again = _Found(seq, "was handed out again", done, read, since, why)
                 _find(told, "accepted-again", offset, again)
             held = tenure.held.get(offset)
             if held is not None and held.active and t_us < held.until_us:

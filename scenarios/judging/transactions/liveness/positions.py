@@ -12,6 +12,9 @@ last gave a partition to is at it, the group is where that one is. Numbers of ge
 tell: those of a group that was deleted, or whose coordinator lost its last records, begin lower
 again.
 
+ListOffsets names a topic by its name. If a topic was created again, a consumer whose metadata is
+older looks up its offset in the new one, and tells the id of the old one.
+
 An old consumer goes on at the offset of a reset, and is given what it had fetched before all the
 same (ConsumerFetcherThread.handleOffsetOutOfRange leaves the queue as it is,
 ``readers/legacy/fetched_before.py``). So the records from its queue take it back nowhere.
@@ -37,6 +40,7 @@ class Positions:
         """Node -> position of each consumer that has not given the partition up, in the order in
         which they last told it"""
         self._names: dict[str, str] = {}  # topic id -> name
+        self._newest: dict[str, str] = {}  # name -> the id of the topic that has it now
         self._owners: dict[str, dict[str, str]] = {}
         """Group -> ``topic-partition`` -> the member id that the coordinator last gave it to"""
         self._members: dict[tuple[str, PartitionKey, str], str] = {}
@@ -56,7 +60,9 @@ class Positions:
         return self._holders.get((group, key), {})
 
     def _on_topic(self, _seq: int, _t: int, _node: str, fact: facts.TopicCreated) -> None:
-        self._names[fact.topic_id] = fact.topic
+        if fact.topic_id not in self._names:
+            self._names[fact.topic_id] = fact.topic
+            self._newest[fact.topic] = fact.topic_id
 
     def _on_assigned(self, _seq: int, _t: int, _node: str, fact: facts.GroupAssigned) -> None:
         owners = self._owners.setdefault(fact.group, {})
@@ -68,7 +74,10 @@ class Positions:
         self._old[fact.group, fact.member_id] = None
 
     def _on_positioned(self, _seq: int, _t: int, node: str, fact: facts.Positioned) -> None:
-        key = (fact.group, (fact.topic_id, fact.partition))
+        topic_id = fact.topic_id
+        if fact.reason in RESETS and topic_id in self._names:
+            topic_id = self._newest[self._names[topic_id]]
+        key = (fact.group, (topic_id, fact.partition))
         self._resets.pop((*key, node), None)
         if fact.reason in RESETS and (fact.group, fact.member_id) in self._old:
             self._resets[(*key, node)] = fact.offset
