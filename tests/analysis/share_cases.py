@@ -331,6 +331,8 @@ SHARE_LATE: dict[str, tuple[Case, dict[str, int], bool]] = {
     "share: accepted, then initialized late": ([*LATE, *READ_AGAIN], AGAIN, True),
     "share: initialized late after the write, before the answer": (
         [*LATE[:-2], initialized(6), ACCEPTED[-1], *READ_AGAIN], AGAIN, True),
+    "share: initialized late, and read before the answer": (
+        [*LATE[:-2], initialized(6), READ_AGAIN[0], ACCEPTED[-1], AGAIN_1], AGAIN, True),
     "share: initialized late in the batch that the write has begun": (
         [*LATE[:-3], initialized(6), wrote(5, count=2), ACCEPTED[-1], *READ_AGAIN], AGAIN, True),
     "share: initialized late before the write": (

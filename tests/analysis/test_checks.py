@@ -204,6 +204,13 @@ CASES: dict[str, tuple[Case, dict[str, int]]] = {
     "two owners": ([assigned("m1", "orders-0"), assigned("m2", "orders-0")], {"double-owner": 1}),
     "one owner: the group was deleted between": (
         [assigned("m1", "orders-0"), DELETED_GROUP, assigned("m2", "orders-0")], {}),
+    "one owner: the topic was created again between": (
+        [topic(), assigned("m1", "orders-0"),
+         ("controller-1", facts.TopicCreated(9, "next-id", "orders", 1, 1, 1)),
+         assigned("m2", "orders-0")], {}),
+    "two owners: the topic was told again between": (
+        [topic(), assigned("m1", "orders-0"), topic(), assigned("m2", "orders-0")],
+        {"double-owner": 1}),
     "two owners after a deletion": (
         [assigned("m1", "orders-0"), DELETED_GROUP, assigned("m2", "orders-0"),
          assigned("m3", "orders-0")], {"double-owner": 1}),
