@@ -89,6 +89,16 @@ class Operated:
 
 
 @value
+class HangingSought:
+    """An operator begins to look for hanging transactions (kafka-transactions.sh find-hanging).
+
+    What it finds it aborts; the Operated of ``abort-hanging`` ends that.
+    """
+
+    topic: str
+
+
+@value
 class ApplicationFailed:
     """An application on a client host raised an exception that nothing in it handled."""
 

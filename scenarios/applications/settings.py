@@ -15,10 +15,11 @@ CONNECTING = ("bootstrap_servers", "loop")
 """Arguments that every application sets, and that the scenario's cluster replaces."""
 
 OUTSIDE = (
-    "api_version", "connections_max_idle_ms", "consumer_timeout_ms", "sasl_", "security_protocol",
-    "ssl_context",
+    "api_version", "connections_max_idle_ms", "consumer_timeout_ms", "sasl_kerberos_domain_name",
+    "sasl_kerberos_service_name", "sasl_mechanism", "sasl_oauth_token_provider",
+    "sasl_plain_password", "sasl_plain_username", "security_protocol", "ssl_context",
 )  # fmt: skip
-"""Arguments, or beginnings of them, without an effect here. A run tells which of them were set."""
+"""Arguments without an effect here. A run tells which of them were set."""
 
 RENAMED = {"max_batch_size": "batch_size"}
 
@@ -44,7 +45,7 @@ def properties(
         own = RENAMED.get(name, name)
         if value is None or name in CONNECTING:
             continue
-        if name.startswith(OUTSIDE):
+        if name in OUTSIDE:
             place.ignored[name] = None
         elif own in known:
             found[own.replace("_", ".")] = value

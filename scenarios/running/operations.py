@@ -421,6 +421,7 @@ class Operations:
         """Find transactions that no coordinator will end, and abort them (TransactionsCommand)."""
         open_for_ms = operation.open_for // 1000
         tps = tuple(self._partitions(operation))
+        port.record(facts.HangingSought(str(operation.topic)))
         hanging = await port.call("admin.find_hanging_transactions", tps, open_for_ms)
         outcomes = []
         for tp, state in hanging:

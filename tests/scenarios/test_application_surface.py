@@ -272,7 +272,7 @@ def test_arguments_without_an_effect_are_told(tmp_path: Path) -> None:
         "                 security_protocol='SASL_SSL', sasl_plain_username='app')",
     )
     assert failures(outcome) == []
-    told = "without an effect here, since the connections are the scenario's:"
+    told = "arguments of clients without an effect in a simulated cluster:"
     (line,) = [each for each in outcome.result.remarks if each.startswith(told)]
     assert line == f"{told} api_version, security_protocol, sasl_plain_username"
 
@@ -283,6 +283,7 @@ def test_arguments_without_an_effect_are_told(tmp_path: Path) -> None:
         ("session_timeout_ms=0", "session_timeout_ms: 0 is below 1"),
         ("check_crcs=False", "check_crcs: False would have no effect: a damaged batch has no"),
         ("sesion_timeout_ms=9", "sesion_timeout_ms: unknown argument; did you mean session_time"),
+        ("sasl_mechanisim='PLAIN'", "sasl_mechanisim: unknown argument; "),
         ("rebalance_timeout_ms=9", "rebalance_timeout_ms: as in Kafka's consumer, max_poll_interv"),
     ],
 )

@@ -749,6 +749,7 @@ RESIGNED: Rows = [("broker-2", facts.TransactionsLoaded(0, 1, loaded=False))]
 TAKEN_OVER: Rows = [("broker-3", facts.TransactionsLoaded(0, 2, loaded=True))]
 OTHER_ID: Rows = [("broker-3", facts.TransactionsLoaded(1, 2, loaded=True))]
 OPERATED: Rows = [("admin-1", facts.Operated("abort-hanging", "orders", "NONE", "1 of 1"))]
+SOUGHT: Rows = [("admin-1", facts.HangingSought("orders"))]
 DELETED: Rows = [("admin-1", facts.Operated("delete-records", "orders", "NONE", "1 of 1"))]
 
 
@@ -767,6 +768,12 @@ UNLISTED_IDS: dict[str, tuple[Rows, dict[str, int]]] = {
     "unlisted id: the next coordinator has other ids": (unlisted(*STOPPED, *OTHER_ID), {}),
     "unlisted id: the next coordinator comes too late": (
         unlisted(*STOPPED, operated=[*TAKEN_OVER, *OPERATED]), {}),
+    "unlisted id: the next coordinator has it when it is aborted": (
+        unlisted(*SOUGHT, *STOPPED, *TAKEN_OVER), {}),
+    "unlisted id: nobody has it when the search begins": (
+        unlisted(*STOPPED, *SOUGHT, *TAKEN_OVER), {}),
+    "listed id: the next coordinator had it when the search began": (
+        unlisted(*STOPPED, *TAKEN_OVER, *SOUGHT), TORN),
     "listed id: its coordinator lives": (unlisted(), TORN),
     "listed id: the next coordinator has it": (unlisted(*STOPPED, *TAKEN_OVER), TORN),
     "unlisted id: no operator aborts it": (unlisted(*STOPPED, operated=[]), TORN),

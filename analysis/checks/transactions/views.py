@@ -253,7 +253,8 @@ SKIPPED_MARKERS = """
 
 UNLISTED_IDS = """
     -- What operators' abort markers have ended, between the offset of the producer's marker before
-    -- and their own: each was written while no coordinator had the transactional id.
+    -- and their own: no coordinator had the transactional id at some time since the last search of
+    -- an operator began, or when the marker was written.
     -- (scenarios/judging/transactions/known/unlisted.py)
     WITH told AS (
         SELECT run, node, partition AS home, seq, loaded FROM TransactionsLoaded
@@ -261,13 +262,22 @@ UNLISTED_IDS = """
         SELECT run, node, home, seq, false FROM HostStopped
         JOIN (SELECT DISTINCT run, node, partition AS home FROM TransactionsLoaded)
             USING (run, node)),
-    held AS (
+    changes AS (
+        SELECT run, home, seq,
+               IF(loaded, 1, 0) - lag(IF(loaded, 1, 0), 1, 0) OVER (
+                   PARTITION BY run, node, home ORDER BY seq) AS change
+        FROM told
+        UNION ALL
+        SELECT DISTINCT run, partition, -1L, 0 FROM deciders),
+    gaps AS (
         SELECT run, home, seq AS since, until
-        FROM (SELECT *, lead(seq, 1, 1L << 62) OVER (
-                  PARTITION BY run, node, home ORDER BY seq) AS until FROM told)
-        WHERE loaded),
+        FROM (SELECT *, sum(change) OVER one AS holders,
+                     lead(seq, 1, 1L << 62) OVER one AS until
+              FROM changes WINDOW one AS (PARTITION BY run, home ORDER BY seq))
+        WHERE holders = 0),
     aborted AS (
-        SELECT run, topic_id, partition, producer_id, seq, low, high, home
+        SELECT run, topic_id, partition, producer_id, seq, low, high, home,
+               array_max(filter(searches, search -> search < seq)) AS began
         FROM (SELECT run, topic_id, partition, producer_id, seq, committed, offset AS high,
                      lag(offset, 1, -1L) OVER (
                          PARTITION BY run, topic_id, partition, producer_id ORDER BY seq) AS low
@@ -278,10 +288,13 @@ UNLISTED_IDS = """
             USING (run, transactional_id)
         JOIN (SELECT run, max(seq) AS operated FROM Operated WHERE operation = 'abort-hanging'
               GROUP BY run) USING (run)
+        LEFT JOIN (SELECT run, collect_list(seq) AS searches FROM HangingSought GROUP BY run)
+            USING (run)
         WHERE NOT committed AND seq < operated)
     SELECT run, topic_id, partition, producer_id, collect_list(struct(low, high)) AS unlisted
-    FROM aborted LEFT ANTI JOIN held
-        ON aborted.run = held.run AND aborted.home = held.home AND since < seq AND seq < until
+    FROM aborted LEFT SEMI JOIN gaps
+        ON aborted.run = gaps.run AND aborted.home = gaps.home
+           AND since < seq AND until > coalesce(began, seq)
     GROUP BY run, topic_id, partition, producer_id"""
 
 VIEWS = {

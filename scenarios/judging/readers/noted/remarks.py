@@ -15,7 +15,7 @@ A remark changes no verdict; it stands below it. There are six:
 - A user's application does not say what it has processed. Its records count as processed as soon as
   it asks for more or commits, so no commit of it can come too early: nothing was tested.
 - A user's application sets arguments of its clients that have no effect here, as those of
-  encryption: the connections are the scenario's.
+  encryption.
 - A run without progress: the last error that a client has raised in an application. One that
   catches all errors goes on, and what it waits for never comes.
 """
@@ -83,9 +83,9 @@ class Remarks:
             for group in self._assumed
         ]
         if self._ignored:
+            ignored = ", ".join(self._ignored)
             found.append(
-                f"without an effect here, since the connections are the scenario's:"
-                f" {', '.join(self._ignored)}"
+                f"arguments of clients without an effect in a simulated cluster: {ignored}"
             )
         if missing:
             found += [

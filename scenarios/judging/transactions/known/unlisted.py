@@ -6,8 +6,10 @@ coordinator that loads its log answers COORDINATOR_LOAD_IN_PROGRESS, and the too
 (ListTransactionsHandler.handleResponse). A broker that is not the coordinator yet, or not any more,
 lists nothing without an error. So while nobody coordinates the id, because its partition of
 ``__transaction_state`` has no leader or a new one has not heard of it, the tool names transactions
-that the log has as decided. The operator's marker aborts one partition, and the coordinator
-that loads the log commits the others.
+that the log has as decided, or whose coordinator will end them. The operator's marker aborts one
+partition, and the coordinator that loads the log commits the others. The tool lists first and
+aborts later, when it has found the partition's leader: nobody had to coordinate the id at some time
+since it began.
 """
 
 from __future__ import annotations
@@ -36,6 +38,8 @@ class UnlistedIds:
     def __init__(self, trace: FactSource, id_key: Callable[[str], PartitionKey]) -> None:
         self._id_key = id_key
         self._loaded: dict[int, dict[str, None]] = {}  # partition -> brokers that coordinate it
+        self._taken_over: dict[int, int] = {}  # partition -> the last row in which nobody did
+        self._began = 1 << 62  # the row in which the last search of an operator began
         self._ids: dict[int, str] = {}  # producer id -> transactional id
         self._last: dict[Place, int] = {}  # the offset of the last marker
         self._aborted: list[tuple[Place, int, int]] = []
@@ -46,6 +50,7 @@ class UnlistedIds:
             (facts.HostStopped, self._on_stopped),
             (facts.TransactionBegun, self._on_begun),
             (facts.MarkerWritten, self._on_marker),
+            (facts.HangingSought, self._on_sought),
             (facts.Operated, self._on_operated),
         ):
             trace.subscribe(kind, handler)
@@ -55,9 +60,11 @@ class UnlistedIds:
         markers = self._operated.get((key, producer_id), ())
         return UNLISTED if any(low < offset < high for low, high in markers) else ""
 
-    def _on_loaded(self, _seq: int, _t: int, node: str, fact: facts.TransactionsLoaded) -> None:
+    def _on_loaded(self, seq: int, _t: int, node: str, fact: facts.TransactionsLoaded) -> None:
         nodes = self._loaded.setdefault(fact.partition, {})
         if fact.loaded:
+            if not nodes:
+                self._taken_over[fact.partition] = seq
             nodes[node] = None
         else:
             nodes.pop(node, None)
@@ -75,8 +82,13 @@ class UnlistedIds:
         if fact.committed or fact.producer_id not in self._ids:
             return
         number = self._id_key(self._ids[fact.producer_id])[1]
-        if number >= 0 and not self._loaded.get(number):
+        if number < 0:
+            return
+        if not self._loaded.get(number) or self._taken_over[number] > self._began:
             self._aborted.append((place, before, fact.offset))
+
+    def _on_sought(self, seq: int, _t: int, _node: str, _fact: facts.HangingSought) -> None:
+        self._began = seq
 
     def _on_operated(self, _seq: int, _t: int, _node: str, fact: facts.Operated) -> None:
         if fact.operation == ABORTS:
