@@ -3,7 +3,7 @@
 Of three workers one is killed while the fleet runs, and one while ``kafkasim check --master``
 judges it. The verdicts are those of the command that wrote the fleet. A worker that is to be
 killed is held first, with the task that it has begun, so that no machine is too fast for it: the
-command cannot end before the worker is dead.
+command cannot end before the worker is dead. That takes minutes, so it runs in ``make soak``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tests.analysis.test_source import TINY
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(3_600)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.soak, pytest.mark.timeout(3_600)]
 
 RUNS = 12
 WORKERS = 3

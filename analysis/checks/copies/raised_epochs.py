@@ -61,8 +61,8 @@ _UNKNOWN = """
     SELECT run, topic_id, partition, producer_id, seq
     FROM (SELECT led.run, led.topic_id, led.partition, led.seq, own.producer_id,
                  max(own.producer_epoch) AS epoch,
-                 collect_set(IF(answers.seq IS NULL AND next_offset <= reloaded,
-                                struct(producer_epoch, base_sequence), NULL)) AS unanswered
+                 collect_set(IF(answers.seq IS NULL AND own.next_offset <= reloaded,
+                                struct(own.producer_epoch, own.base_sequence), NULL)) AS unanswered
           FROM (SELECT led.run, led.topic_id, led.partition, led.seq,
                        max_by(until, loads.seq) AS reloaded
                 FROM BecameLeader AS led
