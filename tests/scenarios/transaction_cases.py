@@ -851,6 +851,10 @@ STORIES |= {
     "two outputs: a deleted input is there again": (deleted_again(), {"duplicate": 1}),
     "two outputs: the log start that was told is not forgotten": (
         deleted_again(loaded=9), AGAIN),
+    "two outputs: the log start that was forgotten is known again": (
+        deleted_again(("broker-1", facts.LogStart(T, 0, 9, "leader", 9, 9))), AGAIN),
+    "two outputs: another broker's log start has risen": (
+        deleted_again(("broker-2", facts.LogStart(T, 0, 9, "leader", 9, 9))), {"duplicate": 1}),
     "two outputs: the position was at the log start": (deleted_again(position=9), AGAIN),
     "two outputs: the group had no position when it was reset": (
         deleted_again(("broker-1", facts.OffsetFetched("g", "orders", 0, -1, 1))), UNTIMELY),

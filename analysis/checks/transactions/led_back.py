@@ -81,14 +81,15 @@ outputs may have expired (judging/transactions/known/outputs/expired_offsets.py)
 _DELETED_INPUTS = f"""
     starts AS (
         -- What a broker loaded below a log start that was told before.
-        SELECT run, topic_id, partition, loaded.seq AS loaded, log_start_offset AS start,
-               max(told.offset) AS told
+        SELECT run, topic_id, partition, loaded.node, loaded.seq AS loaded,
+               log_start_offset AS start, max(told.offset) AS told
         FROM LogLoaded AS loaded JOIN LogStart AS told USING (run, topic_id, partition)
         WHERE told.reason IN ('delete-records', 'retention') AND told.seq < loaded.seq
               AND told.offset > log_start_offset
-        GROUP BY run, topic_id, partition, loaded.seq, log_start_offset),
-    led_back AS (
-        SELECT run, group, topic_id, partition, seq, offset AS low, max(told) AS high
+        GROUP BY run, topic_id, partition, loaded.node, loaded.seq, log_start_offset),
+    resets_below AS (
+        -- Resets of a position that was deleted, each with a broker that may have forgotten that.
+        SELECT run, group, topic_id, partition, seq, offset, node, loaded, told
         FROM (SELECT *, lag(struct(what, offset)) OVER (
                   PARTITION BY run, group, topic_id, partition ORDER BY seq) AS known
               FROM (SELECT run, group, topic_id, partition, seq, position AS offset, '' AS what
@@ -104,7 +105,18 @@ _DELETED_INPUTS = f"""
               LEFT SEMI JOIN processors USING (run, group))
         JOIN starts USING (run, topic_id, partition)
         WHERE what = 'earliest' AND known.what != 'gone' AND loaded < seq
-              AND start <= offset AND offset <= known.offset AND known.offset < told
+              AND start <= offset AND offset <= known.offset AND known.offset < told),
+    led_back AS (
+        SELECT run, group, topic_id, partition, seq, offset AS low, max(told) AS high
+        FROM resets_below AS back
+        LEFT ANTI JOIN (SELECT run, topic_id, partition, node, seq, offset FROM LogStart
+                        UNION ALL
+                        SELECT run, topic_id, partition, node, seq, log_start_offset
+                        FROM LogLoaded) AS raised
+            ON back.run = raised.run AND back.topic_id = raised.topic_id
+               AND back.partition = raised.partition AND back.node = raised.node
+               AND back.loaded < raised.seq AND raised.seq < back.seq
+               AND raised.offset > back.offset
         GROUP BY run, group, topic_id, partition, seq, offset),
     {_led_back("started_again", "starts_again", "led_back", "low <= offset AND offset < high")}"""
 """How often a forgotten log start led a group back to an input between its outputs

@@ -23,21 +23,22 @@ class DeletedInputs:
     """Follows resets of groups whose position was deleted, behind a start that was forgotten.
 
     A reset counts if the group had a position below a log start that was told, a broker has loaded
-    the log with a lower start since, and the reset led to that start or above it. A group that was
-    told that it has no offset has no position.
+    the log with a lower start since and still has it, and the reset led to that start or above it.
+    A group that was told that it has no offset has no position.
     """
 
     def __init__(self, trace: FactSource) -> None:
         self._deleted = deleted_below(trace)
         self._topics: dict[str, dict[str, None]] = {}  # name -> ids
         self._positions: dict[Place, int] = {}
-        self._forgotten: dict[PartitionKey, list[tuple[int, int]]] = {}
-        """By partition: the start that a broker loaded, and the one that was told before"""
+        self._forgotten: dict[PartitionKey, dict[str, tuple[int, int]]] = {}
+        """By partition and broker: the start that its log has, and the one that was told before"""
         self._back: dict[Place, list[tuple[int, int, int]]] = {}
         """By group and partition: to which offset it was led back, the forgotten start, the row"""
         self._trace = trace
         trace.subscribe(facts.TopicCreated, self._on_topic)
         trace.subscribe(facts.LogLoaded, self._on_loaded)
+        trace.subscribe(facts.LogStart, self._on_start)
 
     def follow(self) -> None:
         """Follow the positions of groups, from the first processor on."""
@@ -53,11 +54,18 @@ class DeletedInputs:
     def _on_topic(self, _seq: int, _t: int, _node: str, fact: facts.TopicCreated) -> None:
         self._topics.setdefault(fact.topic, {})[fact.topic_id] = None
 
-    def _on_loaded(self, _seq: int, _t: int, _node: str, fact: facts.LogLoaded) -> None:
+    def _on_loaded(self, _seq: int, _t: int, node: str, fact: facts.LogLoaded) -> None:
         key = (fact.topic_id, fact.partition)
         told = self._deleted.get(key, 0)
         if fact.log_start_offset < told:
-            self._forgotten.setdefault(key, []).append((fact.log_start_offset, told))
+            self._forgotten.setdefault(key, {})[node] = (fact.log_start_offset, told)
+        else:
+            self._forgotten.get(key, {}).pop(node, None)
+
+    def _on_start(self, _seq: int, _t: int, node: str, fact: facts.LogStart) -> None:
+        brokers = self._forgotten.get((fact.topic_id, fact.partition), {})
+        if node in brokers:
+            brokers[node] = (max(fact.offset, brokers[node][0]), brokers[node][1])
 
     def _on_polled(self, _seq: int, _t: int, _node: str, fact: facts.Polled) -> None:
         self._positions[fact.group, (fact.topic_id, fact.partition)] = fact.position
@@ -71,9 +79,8 @@ class DeletedInputs:
         self._positions[place] = fact.offset
         if fact.reason != "earliest" or before is None:
             return
-        starts = [
-            told for start, told in self._forgotten.get(key, ()) if start <= fact.offset <= before
-        ]
+        brokers = self._forgotten.get(key, {})
+        starts = [told for start, told in brokers.values() if start <= fact.offset <= before]
         if max(starts, default=0) > before:
             self._back.setdefault(place, []).append((fact.offset, max(starts), seq))
 
