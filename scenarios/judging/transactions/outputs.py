@@ -134,14 +134,14 @@ class Outputs:
         self._answers = Answers(trace)
         self._carried = CarriedOffsets(trace)
         self._expired = ExpiredCommits(trace, retention_us)
-        self._deleted = DeletedInputs(trace)
+        self._trimmed = deleted_below(trace)
+        self._deleted = DeletedInputs(trace, self._trimmed)
         self.processors: dict[tuple[str, tuple[str, ...], str], None] = {}  # (group, topics, topic)
         self._names: dict[str, str] = {}  # topic id -> name, of topics that exist
         self._first: dict[tuple[str, PartitionKey], int] = {}  # where a group began
         self._committed: dict[tuple[str, PartitionKey], int] = {}  # the last committed offset
         self._carried_over = CarriedOver(trace)
         self._reset: dict[tuple[str, PartitionKey], int] = {}  # the row of a group's last reset
-        self._trimmed = deleted_below(trace)
         # Output topic -> record id -> where it was appended: partition, offset, row.
         self._appended: dict[str, dict[int, list[tuple[PartitionKey, int, int]]]] = {}
         # Group -> record id -> where in its input the group was given it: partition, offset.

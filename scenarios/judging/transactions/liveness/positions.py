@@ -26,6 +26,7 @@ from collections.abc import Mapping
 
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.readers.legacy.fetched_before import RESETS
+from kafkasim.scenarios.judging.readers.recreated.names import TopicNames
 from kafkasim.scenarios.judging.source import FactSource, PartitionKey
 
 
@@ -39,8 +40,7 @@ class Positions:
         self._holders: dict[tuple[str, PartitionKey], dict[str, int]] = {}
         """Node -> position of each consumer that has not given the partition up, in the order in
         which they last told it"""
-        self._names: dict[str, str] = {}  # topic id -> name
-        self._newest: dict[str, str] = {}  # name -> the id of the topic that has it now
+        self._topics = TopicNames(trace)
         self._owners: dict[str, dict[str, str]] = {}
         """Group -> ``topic-partition`` -> the member id that the coordinator last gave it to"""
         self._members: dict[tuple[str, PartitionKey, str], str] = {}
@@ -48,7 +48,6 @@ class Positions:
         self._old: dict[tuple[str, str], None] = {}  # (group, member id) of old consumers
         self._resets: dict[tuple[str, PartitionKey, str], int] = {}
         """(group, partition, node) -> the offset that the old consumer's last reset led to"""
-        trace.subscribe(facts.TopicCreated, self._on_topic)
         trace.subscribe(facts.GroupAssigned, self._on_assigned)
         trace.subscribe(facts.PartitionOwner, self._on_owner)
         trace.subscribe(facts.Positioned, self._on_positioned)
@@ -58,11 +57,6 @@ class Positions:
     def held(self, group: str, key: PartitionKey) -> Mapping[str, int]:
         """Return the position of each running consumer that holds a partition, by host."""
         return self._holders.get((group, key), {})
-
-    def _on_topic(self, _seq: int, _t: int, _node: str, fact: facts.TopicCreated) -> None:
-        if fact.topic_id not in self._names:
-            self._names[fact.topic_id] = fact.topic
-            self._newest[fact.topic] = fact.topic_id
 
     def _on_assigned(self, _seq: int, _t: int, _node: str, fact: facts.GroupAssigned) -> None:
         owners = self._owners.setdefault(fact.group, {})
@@ -75,8 +69,8 @@ class Positions:
 
     def _on_positioned(self, _seq: int, _t: int, node: str, fact: facts.Positioned) -> None:
         topic_id = fact.topic_id
-        if fact.reason in RESETS and topic_id in self._names:
-            topic_id = self._newest[self._names[topic_id]]
+        if fact.reason in RESETS and topic_id in self._topics.name:
+            topic_id = self._topics.ids[self._topics.name[topic_id]][-1]
         key = (fact.group, (topic_id, fact.partition))
         self._resets.pop((*key, node), None)
         if fact.reason in RESETS and (fact.group, fact.member_id) in self._old:
@@ -117,7 +111,7 @@ class Positions:
     def _other_owner(self, key: tuple[str, PartitionKey], node: str, member_id: str) -> str:
         """Return the host of the owner of a partition if it told the last position, or ""."""
         group, (topic_id, partition) = key
-        name = f"{self._names.get(topic_id)}-{partition}"
+        name = f"{self._topics.name.get(topic_id)}-{partition}"
         owner = self._owners.get(group, {}).get(name, member_id)
         last = self.last[key][1] if key in self.last else node
         held = last != node and last in self._holders[key]

@@ -10,8 +10,11 @@ there again. What it writes again is committed, too.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from kafkasim.model import facts
-from kafkasim.scenarios.judging.source import FactSource, PartitionKey, deleted_below
+from kafkasim.scenarios.judging.readers.recreated.names import TopicNames
+from kafkasim.scenarios.judging.source import FactSource, PartitionKey
 
 DELETED_INPUTS = "deleted-inputs"
 """Why a group was given committed inputs again: see :class:`DeletedInputs`."""
@@ -24,19 +27,19 @@ class DeletedInputs:
 
     A reset counts if the group had a position below a log start that was told, a broker has loaded
     the log with a lower start since and still has it, and the reset led to that start or above it.
-    A group that was told that it has no offset has no position.
+    A group that was told that it has no offset has no position. ``deleted`` has the highest log
+    start that was told of each partition so far.
     """
 
-    def __init__(self, trace: FactSource) -> None:
-        self._deleted = deleted_below(trace)
-        self._topics: dict[str, dict[str, None]] = {}  # name -> ids
+    def __init__(self, trace: FactSource, deleted: Mapping[PartitionKey, int]) -> None:
+        self._deleted = deleted
+        self._topics = TopicNames(trace)
         self._positions: dict[Place, int] = {}
         self._forgotten: dict[PartitionKey, dict[str, tuple[int, int]]] = {}
         """By partition and broker: the start that its log has, and the one that was told before"""
         self._back: dict[Place, list[tuple[int, int, int]]] = {}
         """By group and partition: to which offset it was led back, the forgotten start, the row"""
         self._trace = trace
-        trace.subscribe(facts.TopicCreated, self._on_topic)
         trace.subscribe(facts.LogLoaded, self._on_loaded)
         trace.subscribe(facts.LogStart, self._on_start)
 
@@ -50,9 +53,6 @@ class DeletedInputs:
         """Return how often between two of the rows a forgotten start led back to an input."""
         back = self._back.get((group, key), [])
         return sum(low <= offset < high and min(rows) < row < max(rows) for low, high, row in back)
-
-    def _on_topic(self, _seq: int, _t: int, _node: str, fact: facts.TopicCreated) -> None:
-        self._topics.setdefault(fact.topic, {})[fact.topic_id] = None
 
     def _on_loaded(self, _seq: int, _t: int, node: str, fact: facts.LogLoaded) -> None:
         key = (fact.topic_id, fact.partition)
@@ -85,5 +85,5 @@ class DeletedInputs:
             self._back.setdefault(place, []).append((fact.offset, max(starts), seq))
 
     def _on_fetched(self, _seq: int, _t: int, _node: str, fact: facts.OffsetFetched) -> None:
-        for topic_id in self._topics.get(fact.topic, ()) if fact.offset < 0 else ():
+        for topic_id in self._topics.ids.get(fact.topic, ()) if fact.offset < 0 else ():
             self._positions.pop((fact.group, (topic_id, fact.partition)), None)
