@@ -241,7 +241,8 @@ OWNERS = offending(
               FROM (SELECT run, group, member_id, topic, partition, seq, node, event AS what,
                            CAST(NULL AS BIGINT) AS offset FROM claims
                     UNION ALL
-                    SELECT run, group, member_id, topic, partition, seq, node, 'polled', offsets[0]
+                    SELECT run, group, member_id, topic, partition, seq, node, 'polled',
+                           get(offsets, 0)
                     FROM Polled LEFT SEMI JOIN (SELECT run, group FROM PartitionOwner)
                         USING (run, group)
                     JOIN (SELECT run, topic_id, topic FROM topics) USING (run, topic_id)

@@ -19,9 +19,9 @@ POLL_JUMPS = """
                 FROM Positioned
                 UNION ALL
                 SELECT run, topic_id, partition, seq, group, member_id,
-                       IF(size(offsets) > 0, offsets[0], -1), position,
-                       size(offsets) > 0
-                           AND offsets = sequence(offsets[0], greatest(offsets[0], position - 1))
+                       coalesce(get(offsets, 0), -1), position,
+                       coalesce(offsets = sequence(
+                           get(offsets, 0), greatest(get(offsets, 0), position - 1)), false)
                 FROM Polled)
           LEFT JOIN created_again USING (run, topic_id)
           GROUP BY run, coalesce(first_id, topic_id), partition, group, member_id)
@@ -202,7 +202,7 @@ NONMONOTONIC_SEND = offending(
     SELECT * FROM (
         SELECT run, topic_id, partition, seq, node, first, base_offset, acks,
                lag(first) OVER sender AS last_record, lag(base_offset) OVER sender AS last_offset
-        FROM (SELECT *, element_at(record_ids, 1) AS first FROM Acked
+        FROM (SELECT *, try_element_at(record_ids, 1) AS first FROM Acked
               LEFT JOIN (SELECT run, topic_id, min(seq) AS gone FROM TopicDeleted
                          GROUP BY run, topic_id) USING (run, topic_id)
               LEFT ANTI JOIN taken_records USING (run, topic_id, partition, seq)

@@ -98,7 +98,10 @@ def duckdb_finds_the_rows_that_spark_finds(judged: Judged, place: Path) -> None:
 
 
 def slices_show_the_same(judged: Judged, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A few checks show it: all of them would take minutes once more."""
+    """A few checks show it: all of them would take minutes once more.
+
+    What is judged in slices is so much that Spark compiles its expressions, so here it does, too.
+    """
     from kafkasim.analysis import load
     from kafkasim.analysis.bench.duck import QUERIES
     from kafkasim.analysis.checks import CHECKS
@@ -115,6 +118,7 @@ def slices_show_the_same(judged: Judged, place: Path, monkeypatch: pytest.Monkey
     stored = open_stored(judged.spark, str(place))
     shared = read_by([CHECKS[name] for name in QUERIES], load.JUDGED_VIEWS)
     monkeypatch.setattr(load, "SMALL_ROWS", stored.rows // 2 + 1)
+    monkeypatch.setattr(load, "COMPILED_EXPRESSIONS_ROWS", 0)
     slices = stored.slices(load.SMALL_ROWS)
     assert len(slices) == 2
     assert sorted(run.name for part in slices for run in part.runs) == sorted(CASES)
@@ -123,6 +127,21 @@ def slices_show_the_same(judged: Judged, place: Path, monkeypatch: pytest.Monkey
     whole = [(one.check, one.run) for one in judged.of_cases() for _ in range(one.count)]
     whole = [row for row in whole if row[0] in QUERIES]
     assert sorted([row for part in parts for row in part]) == sorted(whole)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1_800)
+def test_compiled_checks_find_the_same(
+    judged: Judged, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Compiled code may evaluate an expression that the interpreter would not have reached."""
+    from kafkasim.analysis import load
+    from kafkasim.analysis.stored import open_stored
+    from kafkasim.analysis.verdict import judge
+
+    monkeypatch.setattr(load, "COMPILED_EXPRESSIONS_ROWS", 0)
+    write_fleet(tmp_path, {name: case for name, (case, _) in CASES.items()}, LOSSES, SPEC, STALLS)
+    assert judge(open_stored(judged.spark, str(tmp_path))).found == judged.of_cases()
 
 
 def judges_of_readers_agree(by_run: Found, by_check: Found) -> None:

@@ -446,6 +446,8 @@ def kinds_apart() -> list[list[str]]:
     return found
 
 
+@pytest.mark.soak
+@pytest.mark.timeout(1_800)
 def test_checks_that_are_left_out_find_nothing_without_their_kind(stored: Stored) -> None:
     from kafkasim.analysis.checks import CHECKS, NEEDED
     from kafkasim.analysis.checks.base import NO_CONTENTS
@@ -477,6 +479,8 @@ def without(view: str, text: str) -> str:
     return text.replace(f" {view}", f" (SELECT * FROM {view} WHERE false)")
 
 
+@pytest.mark.soak
+@pytest.mark.timeout(1_800)
 def test_checks_that_are_left_out_find_nothing_without_rows_of_what_they_judge(
     stored: Stored,
 ) -> None:
@@ -497,6 +501,19 @@ def test_limits_that_no_scenario_sets_are_those_of_the_brokers() -> None:
     assert {name: default for name, default, _ in SETTINGS.values()} == {
         name: known[name] for name, _, _ in SETTINGS.values()
     }
+
+
+def test_no_check_reads_an_element_that_may_be_missing() -> None:
+    """Compiled code may read it before the condition that guards it, and fails (``get`` is NULL).
+
+    An index of a name is a key of a map, or the place of an element that ``posexplode`` has told.
+    """
+    from kafkasim.analysis.checks import CHECKS
+    from kafkasim.analysis.load import JUDGED_VIEWS
+
+    risky = re.compile(r"\w\[(?![a-z]+\]|')|(?<!try_)\belement_at\(")
+    texts = CHECKS | JUDGED_VIEWS
+    assert [name for name, text in texts.items() if risky.search(text)] == []
 
 
 def test_every_check_has_a_case_that_violates_it() -> None:

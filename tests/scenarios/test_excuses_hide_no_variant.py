@@ -33,17 +33,26 @@ LONG = {
     "a leader of the quorum that is no voter",
     "a leader that was lost before ELR was turned on",
     "a marker that too few replicas are left to take",
+    "a metadata quorum that has lost its voters",
     "a missed abort marker",
     "a partition whose ELR was cleared while it had no leader",
+    "a quota that is spent on connections that were left",
     "a rebalance after a downgrade that nobody remembers",
+    "a share partition that starts with removed records",
+    "a share partition whose start the log start moved",
     "a stall that waits for an operator",
     "a topic that a deposed controller does not know",
+    "a transaction whose marker the leader has missed",
+    "deleted inputs that are there again",
     "offsets that a failed transaction left over",
+    "offsets that have expired",
+    "partitions that a static leader has not found",
     "the epoch of a deleted topic",
     "what a group could not read in a stall",
+    "what a static member had to hand over",
 }
-"""Excuses whose two runs take longer than six CPU seconds: a fifth of the time of the tests without
-Spark. They run in ``make soak``."""
+"""Excuses whose two runs take longer than five CPU seconds: a quarter of the time of the tests
+without Spark. They run in ``make soak``."""
 
 BUGS = Path(__file__).parents[1] / "bugs"
 README = Path(library.__file__).parents[1] / "judging" / "README.md"

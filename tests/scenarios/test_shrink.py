@@ -265,8 +265,8 @@ def test_an_anomaly_that_the_run_does_not_show_cannot_be_kept(tmp_path: Path) ->
 @pytest.mark.slow
 def test_a_search_keeps_each_place_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The same seed twice, in two searches: one directory, shrunk, explained, with its run."""
-    words = ["search", "--variant", BUG, "--json", "--budget", "9", "--out", str(tmp_path)]
-    assert invoke([*words, "--first", "45", "--seeds", "100"]) == 0
+    words = ["search", "--variant", BUG, "--json", "--budget", "3", "--out", str(tmp_path)]
+    assert invoke([*words, "--first", "44", "--seeds", "9"]) == 0
     seed = json.loads(capsys.readouterr().out)["found"]["seed"]
     assert invoke([*words, "--first", str(seed), "--seeds", "1"]) == 0
     capsys.readouterr()

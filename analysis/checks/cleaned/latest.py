@@ -23,8 +23,8 @@ RECORDS = """
 REMOVED = """
     SELECT run, topic_id, partition, seq, node, mapped_offset, began_ms,
            t_us, cleanings, offset
-    FROM (SELECT *, element_at(removed, 2 * place + 1) AS low,
-                 element_at(removed, 2 * place + 2) AS high
+    FROM (SELECT *, try_element_at(removed, 2 * place + 1) AS low,
+                 try_element_at(removed, 2 * place + 2) AS high
           FROM Cleaned
           JOIN (SELECT run, topic_id, partition, collect_list(
                            struct(seq, base_offset, next_offset,

@@ -79,11 +79,11 @@ _PASSES = """
     -- From which offset a member went on with each poll, and where it got. Without a position, it
     -- went on from the first record that it got.
     SELECT run, topic_id, partition, group, seq, t_us, offsets, after,
-           coalesce(before, element_at(offsets, 1)) AS since FROM (
+           coalesce(before, try_element_at(offsets, 1)) AS since FROM (
         SELECT *, lag(after) OVER (
                    PARTITION BY run, topic_id, partition, group, member_id ORDER BY seq) AS before
         FROM (SELECT run, topic_id, partition, group, member_id, seq, t_us, offsets,
-                     element_at(offsets, -1) + 1 AS after
+                     try_element_at(offsets, -1) + 1 AS after
               FROM Polled WHERE size(offsets) > 0
               UNION ALL
               SELECT run, topic_id, partition, group, member_id, seq, t_us, NULL,

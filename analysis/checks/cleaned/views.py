@@ -9,8 +9,8 @@ CLEANED_OFFSETS = """
     -- The offsets whose records a cleaner has removed from any replica, and the first row that says
     -- so. From then on readers and replicas may lack them (judging/invariants/cleaned).
     SELECT run, topic_id, partition, offset, min(seq) AS removed_at FROM (
-        SELECT run, topic_id, partition, seq, element_at(removed, 2 * place + 1) AS low,
-               element_at(removed, 2 * place + 2) AS high
+        SELECT run, topic_id, partition, seq, try_element_at(removed, 2 * place + 1) AS low,
+               try_element_at(removed, 2 * place + 2) AS high
         FROM Cleaned LATERAL VIEW explode(
             IF(size(removed) > 0, sequence(0, CAST(size(removed) / 2 AS INT) - 1),
                CAST(array() AS ARRAY<INT>))) AS place)

@@ -63,7 +63,7 @@ HANDOVERS = """
                     FROM Positioned WHERE reason != 'none'
                     UNION ALL
                     SELECT run, topic_id, partition, group, member_id, seq, node, false,
-                           offsets[size(offsets) - 1] + 1, NULL
+                           get(offsets, size(offsets) - 1) + 1, NULL
                     FROM Polled WHERE size(offsets) > 0
                     UNION ALL
                     SELECT run, topic_id, partition, group, member_id, seq, node, false, NULL,

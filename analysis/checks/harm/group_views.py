@@ -167,7 +167,7 @@ GIVEN_IDS = """
     -- The JoinGroups of static members without an id, with the random id that the coordinator of a
     -- consumer group gives: the only new one of the state that it tells next, at the same instant
     -- (judging/harm/truth/given_ids.py).
-    SELECT run, node, group, asked.seq, new_ids[0] AS member_id, asked.instance_id
+    SELECT run, node, group, asked.seq, get(new_ids, 0) AS member_id, asked.instance_id
     FROM (SELECT run, node, group, what, t_us, reason, asked,
                  array_except(member_ids, coalesce(before_ids, array())) AS new_ids
           FROM (SELECT *, lag(struct(seq, t_us, api, member_id, instance_id)) OVER told AS asked,
@@ -178,7 +178,7 @@ GIVEN_IDS = """
                 WINDOW told AS (PARTITION BY run, node, group ORDER BY seq)))
     WHERE what = 'state' AND reason != 'loaded' AND size(new_ids) = 1 AND asked.t_us = t_us
         AND asked.api = 'JoinGroup' AND asked.member_id = '' AND asked.instance_id IS NOT NULL
-        AND NOT startswith(new_ids[0], concat(asked.instance_id, '-'))"""
+        AND NOT startswith(get(new_ids, 0), concat(asked.instance_id, '-'))"""
 
 GROUP_STATICS = """
     -- The static members of classic groups. The id that a coordinator gives one begins with its
