@@ -84,6 +84,11 @@ OFFSETS = ("controller-1", facts.TopicCreated(1, T, "__consumer_offsets", 1, 2, 
 END = ("world", facts.Phase("end", "converged"))
 ZK = [zk_write(1), ("broker-2", facts.ControllerActive(1, True))]
 ZK_DEPOSED = [*ZK, leads(1, 1, 4), led(1, 1, 0), leads(2, 2, 5)]
+ZK_DIED = [  # a connection to the controller on broker-2, which nobody uses for long
+    *ZK, ("world", facts.FaultStarted("half-open", "broker-1|broker-2")),
+    ("world", facts.FaultEnded("half-open", "broker-1|broker-2")), *[QUIET] * 40,
+    ("broker-2", leads(1, 1, 4)[1]), led(1, 1, 0),
+]  # fmt: skip
 ZK_REMOVED = [
     *ZK, replicas(4, 1, 2), ("broker-1", facts.BecameFollower(T, 0, 1, 2, 0)), replicas(5, 2, 3)
 ]  # fmt: skip
@@ -183,6 +188,11 @@ HARM_CASES: dict[str, tuple[Case, dict[str, int]]] = {
          leads(2, 2, 5), QUIET, END], {}),
     "a LeaderAndIsr that the next controller sends again": (
         [*ZK_DEPOSED, ("broker-3", facts.ControllerActive(2, True)), END], {}),
+    "a LeaderAndIsr on a connection that died long before": (
+        [*ZK_DIED, ("broker-2", leads(2, 2, 5)[1]), QUIET, QUIET, END], {}),
+    "a LeaderAndIsr on a connection that has worked since": (
+        [*ZK_DIED, ("broker-1", facts.ControlRequest("UpdateMetadata", 2, 1, "NONE")),
+         ("broker-2", leads(2, 2, 5)[1]), QUIET, QUIET, END], {"STALESERVE": 1}),
     "a StopReplica that never comes": ([*ZK_REMOVED, QUIET, END], {"STALESERVE": 1}),
     "a StopReplica that comes": (
         [*ZK_REMOVED, ("broker-1", facts.LogDeleted(T, 0, 0)), QUIET, END], {}),

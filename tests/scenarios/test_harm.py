@@ -590,6 +590,12 @@ STORIES: dict[str, tuple[list[Timed], list[Timed], list[Timed]]] = {
          (6, "world", facts.FaultEnded("partition", "broker-1|broker-3"))],
         [stats(37)], [stats(37.2)],
     ),
+    "STALESERVE in ZooKeeper mode a connection that died long before it was used": (
+        [(0, "world", facts.FaultStarted("half-open", "broker-1|broker-3")),
+         (0, "world", facts.FaultEnded("half-open", "broker-1|broker-3")), *MOVED_ZK],
+        [stats(36)],
+        [(4, "broker-1", facts.ControlRequest("UpdateMetadata", 3, 1, "NONE")), stats(36)],
+    ),
     "STALESERVE in ZooKeeper mode a replica that is not deleted": (
         REMOVED_ZK, [(6, "broker-1", facts.LogDeleted(T, P, 0)), stats(7)], [stats(7)],
     ),

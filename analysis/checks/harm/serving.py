@@ -8,6 +8,7 @@ the run's judge count anew: another controller, another change, a new registrati
 from __future__ import annotations
 
 from kafkasim.analysis.checks.base import offending
+from kafkasim.analysis.checks.harm.disturbances import REQUEST_TIMEOUT_US
 
 SPREAD_US = 1_500_000
 ZK_SPREAD_US = 1_100_000
@@ -249,7 +250,22 @@ LATE_REQUESTS = offending(
     LEFT ANTI JOIN disturbances AS struck
         ON overdue.run = struck.run
            AND (host IN (node, controller, concat('broker-', leader)) OR host LIKE 'zookeeper-%')
-           AND {_struck("t_us", "then_us", ZK_SPREAD_US)}""",
+           AND {_struck("t_us", "then_us", ZK_SPREAD_US)}
+    LEFT ANTI JOIN (
+        SELECT silent.run AS at, silent.node AS silent_node, silent.then AS silent_then
+        FROM (SELECT overdue.run, overdue.node, overdue.controller, then, overdue.t_us, then_us,
+                     coalesce(max(asked.t_us), 0L) AS heard_us
+              FROM overdue LEFT JOIN ControlRequest AS asked
+                  ON overdue.run = asked.run AND overdue.node = asked.node AND asked.seq < then
+                     AND overdue.controller = concat('broker-', asked.controller)
+              GROUP BY overdue.run, overdue.node, overdue.controller, then, overdue.t_us, then_us)
+              AS silent
+        JOIN disturbances AS dead
+            ON silent.run = dead.run AND dead.host IN (silent.node, silent.controller)
+               AND healing_us = {REQUEST_TIMEOUT_US} AND begin_us <= silent.t_us
+               AND end_us >= heard_us
+        WHERE then_us - silent.t_us <= {REQUEST_TIMEOUT_US + ZK_SPREAD_US})
+        ON overdue.run = at AND node = silent_node AND then = silent_then""",
     "'STALESERVE'",
     "'%s has not obeyed a %s for %d us', node, what, later",
 )

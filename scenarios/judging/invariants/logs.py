@@ -163,7 +163,8 @@ class Logs:
         state = self._partition(fact.topic_id, fact.partition)
         replica = state.replica(node)
         state.cut(replica, fact.offset)
-        self._check_isr_member(state, seq, t, node, replica, "truncated its log")
+        if state.exposed > replica.trimmed:  # else it had deleted all of that itself
+            self._check_isr_member(state, seq, t, node, replica, "truncated its log")
 
     def _on_loaded(self, _seq: int, _t: int, node: str, fact: facts.LogLoaded) -> None:
         state = self._partition(fact.topic_id, fact.partition)

@@ -232,6 +232,15 @@ STORIES: Stories = {  # name: what happened before, how it goes on well, and bad
         [*DELETED, ("controller-1", changed(4, (1, 2)))],
         [*LOST, ("controller-1", changed(4, (1, 2)))],
     ),
+    "ISRDATA a member that had deleted what it is truncated below": (
+        [*ALIVE, *START, ("controller-1", changed(3, (1, 2))), ("broker-1", appended(0, (10,))),
+         ("broker-2", REPLICATED), ("broker-1", high_watermark(1))],
+        [("broker-2", facts.LogStart(T, P, 1, "leader", 1, 1)),
+         ("broker-2", facts.LogLoaded(T, P, 0, 1, 0, False)),
+         ("broker-2", facts.Truncated(T, P, 1, 1, 0))],
+        [("broker-2", facts.LogLoaded(T, P, 0, 1, 0, False)),
+         ("broker-2", facts.Truncated(T, P, 1, 1, 0))],
+    ),
     "ACKED a leader that was reset to the log start": (
         [*ALIVE, *DELETED, ("broker-1", high_watermark(3))],
         [("broker-2", appended(2, (12,))), ("broker-2", led(3, 1))],

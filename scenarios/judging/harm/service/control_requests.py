@@ -12,7 +12,9 @@ The bound restarts when a controller is elected, because it sends all online rep
 (ReplicaStateMachine.startup), and when the broker has registered, because the controller then sends
 it all its roles (KafkaController.onBrokerStartup). Faults of the broker, the controller, the new
 leader or the ensemble extend it, and so does the recovery of their connections: a request on a dead
-connection fails after controller.socket.timeout.ms, 30 s.
+connection fails after controller.socket.timeout.ms, 30 s. The controller may not have used its
+connection to a broker for long, so the fault that killed it may lie far back, behind the last
+request that the broker has got from it.
 
 These requests may legally be missing, so they are not judged:
 
@@ -27,7 +29,7 @@ These requests may legally be missing, so they are not judged:
 from __future__ import annotations
 
 from kafkasim.model import facts
-from kafkasim.scenarios.judging.harm.truth.disturbances import Disturbances
+from kafkasim.scenarios.judging.harm.truth.disturbances import REQUEST_TIMEOUT_US, Disturbances
 from kafkasim.scenarios.judging.invariants.traced import TracedCluster
 from kafkasim.scenarios.judging.source import PartitionKey
 from kafkasim.scenarios.language.nodes import node_of
@@ -54,10 +56,12 @@ class ControlRequests:
         """The replicas by their own account: −1, or the leader epoch under which it leads"""
         self._deposed: dict[Place, int] = {}  # who has to hear of a new leader, and since when
         self._removed: dict[Place, int] = {}  # who has to delete a replica, and since when
+        self._heard: dict[tuple[str, str], int] = {}  # (broker, controller) -> its last request
         trace = cluster.trace
         trace.subscribe(facts.ZooKeeperRole, self._on_ensemble)
         trace.subscribe(facts.ZooKeeperSession, self._on_session)
         trace.subscribe(facts.ControllerActive, self._on_controller)
+        trace.subscribe(facts.ControlRequest, self._on_request)
         trace.subscribe(facts.BrokerRegistration, self._on_registration)
         trace.subscribe(facts.PartitionChanged, self._on_changed)
         trace.subscribe(facts.TopicDeleted, self._on_topic_deleted)
@@ -145,6 +149,9 @@ class ControlRequests:
 
     # ---------------------------------------------------------------------------- what is heard
 
+    def _on_request(self, _seq: int, t: int, node: str, fact: facts.ControlRequest) -> None:
+        self._heard[node, node_of(fact.controller)] = t
+
     def _on_leader(self, _seq: int, t: int, node: str, fact: facts.BecameLeader) -> None:
         key = (fact.topic_id, fact.partition)
         self._hosted.setdefault(key, {})[node] = fact.leader_epoch
@@ -201,5 +208,9 @@ class ControlRequests:
         hosts = [node, self._controller, *self._ensemble]
         if leader >= 0:
             hosts.append(node_of(leader))
-        begin = max(since, t - SPREAD_US)
-        return self._disturbances.struck(hosts, begin, t, healing=True)
+        if self._disturbances.struck(hosts, max(since, t - SPREAD_US), t, healing=True):
+            return True
+        in_time = t - since <= REQUEST_TIMEOUT_US + SPREAD_US
+        heard = self._heard.get((node, self._controller), 0)
+        ends = (node, self._controller)
+        return in_time and self._disturbances.killed_unseen(ends, heard, since)

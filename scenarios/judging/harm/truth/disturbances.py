@@ -80,6 +80,17 @@ class Disturbances:
             for span in spans.get(host, ())
         )
 
+    def killed_unseen(self, hosts: Iterable[str], since: int, until: int) -> bool:
+        """Return whether a connection of theirs may have died in that time without either knowing.
+
+        It stays so until somebody uses it.
+        """
+        return any(
+            span.begin <= until and span.end >= since and span.healing_us == REQUEST_TIMEOUT_US
+            for host in hosts
+            for span in self._spans.get(host, ())
+        )
+
     def _begin(self, what: str, host: str, t: int, healing_us: int) -> None:
         span = Span(t, healing_us)
         self._spans.setdefault(host, []).append(span)
