@@ -168,6 +168,7 @@ from kafkasim.model.facts.world import (
     HostStopped,
     Operated,
     Phase,
+    RuleActed,
     TimeLimit,
 )
 from kafkasim.model.facts.zookeeper import (
@@ -330,6 +331,7 @@ __all__ = [
     "ReplicaFailed",
     "Replicated",
     "RequestStats",
+    "RuleActed",
     "SendFailed",
     "SequencesRewritten",
     "SessionEnded",

@@ -110,6 +110,16 @@ class ApplicationFailed:
 
 
 @value
+class RuleActed:
+    """A variant's rule has decided otherwise on this host than Kafka's, for the first time.
+
+    The rules of clients and of ZooKeeper are not told apart by host.
+    """
+
+    rule: str  # part and method, e.g. replication.truncation_offset
+
+
+@value
 class Phase:
     """The run entered a phase."""
 

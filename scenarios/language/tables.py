@@ -83,6 +83,7 @@ class ClusterTable(Table):
     features: dict[str, int] = {}
     nodes: dict[str, NodeTable] = {}
     variants: list[str] = []
+    watched: list[str] = []  # variants that are asked, too, and do not decide (fact RuleActed)
 
     @property
     def versions(self) -> list[Version]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import base64
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from kafkasim.model import facts
@@ -27,9 +27,10 @@ from kafkasim.scenarios.language.nodes import controller_hosts, controller_id, e
 from kafkasim.scenarios.language.tables import Scenario
 from kafkasim.scenarios.running.client_hosts import ClientHosts
 from kafkasim.scenarios.running.node_settings import NodeSettings, time_limit, told
-from kafkasim.scenarios.variants.rules import Rules
 from kafkasim.sim.host.lifecycle import Host
 from kafkasim.sim.world import World
+
+NEVER_US = 1 << 62
 
 
 class Cluster:
@@ -41,17 +42,23 @@ class Cluster:
     """
 
     def __init__(
-        self, world: World, trace: FactSource, scenario: Scenario, variants: Rules
+        self, world: World, trace: FactSource, scenario: Scenario, variants: Sequence[str]
     ) -> None:
-        """Add all hosts to the world, with the rules ``variants``; ``trace`` names topics."""
+        """Add all hosts to the world, with these variants in force; ``trace`` names topics."""
         self.world = world
         self.scenario = scenario
         cluster = scenario.cluster
-        self.settings = NodeSettings(cluster, variants, epochs_used(scenario))
+        self.acted: dict[str, int] = {}
+        """The rules whose variant has decided otherwise than Kafka, and when, in µs: first since
+        the cluster was ready, or before if never since"""
+        self._early: dict[tuple[str, str], None] = {}  # (node, rule) that acted before
+        self._ready_us = NEVER_US
+        self.settings = NodeSettings(cluster, variants, epochs_used(scenario), self._on_act)
         self.combined = cluster.combined
         self.duplicates: list[Host] = []
         self._topics: dict[str, str] = {}  # topic id -> name
         trace.subscribe(facts.TopicCreated, self._on_topic)
+        trace.subscribe(facts.Phase, self._on_phase)
         self._features = self.settings.formatted_features()
         self._directories: dict[str, tuple[Any, str]] = {}  # controller -> (disk, directory id)
         self._factories: dict[str, Callable[..., Any]] = {}
@@ -72,6 +79,22 @@ class Cluster:
         self.brokers = [self._add_broker(number) for number in range(1, cluster.brokers + 1)]
         bootstrap = [host.name for host in self.brokers]
         self.clients = ClientHosts(world, scenario, self.settings.rules().client, bootstrap)
+
+    def _on_act(self, node: str, rule: str) -> bool:
+        """Write that a variant has acted: once before the cluster is ready, and once since then."""
+        now = self.world.now
+        ready = now >= self._ready_us
+        if not ready and (node, rule) in self._early:
+            return False
+        self._early[node, rule] = None
+        if self.acted.get(rule, -1) < self._ready_us:
+            self.acted[rule] = now
+        self.world.trace.record(now, node or "world", facts.RuleActed(rule))
+        return ready
+
+    def _on_phase(self, _seq: int, t: int, _node: str, fact: facts.Phase) -> None:
+        if fact.phase == "ready":
+            self._ready_us = t
 
     def start_servers(self) -> None:
         """Start all controllers or the ensemble, then all brokers."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from kafkasim.model.broker.rules import BrokerRules
@@ -11,6 +12,7 @@ from kafkasim.model.controller.kraft.feature_levels import formatted
 from kafkasim.model.effects import Process
 from kafkasim.model.facts import TimeLimit
 from kafkasim.scenarios.language.tables import ClusterTable, NodeTable
+from kafkasim.scenarios.variants.compose import compose, overridden_by, watched
 from kafkasim.scenarios.variants.releases import BROKER, with_version
 from kafkasim.scenarios.variants.rules import Rules
 
@@ -32,16 +34,27 @@ UNCHANGED = NodeTable.model_validate({})
 class NodeSettings:
     """What a server is started with. An upgrade changes it for the node's next start.
 
-    ``epochs_used`` is the history of transactional ids before the run.
+    ``variants`` are the ids of those in force, and ``epochs_used`` is the history of transactional
+    ids before the run. ``act(node, rule)`` is called when a variant decides otherwise on a
+    node than its release, or would do so if it is watched and not in force, until it returns
+    true. The rules of clients and of ZooKeeper name no node.
     """
 
     def __init__(
-        self, cluster: ClusterTable, variants: Rules, epochs_used: Mapping[str, int]
+        self,
+        cluster: ClusterTable,
+        variants: Sequence[str],
+        epochs_used: Mapping[str, int],
+        act: Callable[[str, str], bool],
     ) -> None:
         self._cluster = cluster
-        self._variants = variants
+        self._variants = compose(variants)
+        self._others = compose([name for name in cluster.watched if name not in variants])
+        self._overridden = overridden_by([*variants, *cluster.watched])
         self._epochs_used = epochs_used
-        self._rules: dict[str, Rules] = {}  # release -> rules with the variants in force
+        self._act = act
+        # (release, node) -> rules with the variants in force; without any, the node is ""
+        self._rules: dict[tuple[str, str], Rules] = {}
         self._installed: dict[str, str] = {}  # node -> release that an operator installed
         self._altered: dict[str, dict[str, Any]] = {}  # node -> properties that an operator set
 
@@ -62,10 +75,15 @@ class NodeSettings:
     def rules(self, node: str | None = None) -> Rules:
         """Return the rules of a node's release, or of the cluster's, with the variants in force."""
         version = self._cluster.kafka_version if node is None else self.version(node)
-        rules = self._rules.get(version)
+        key = (version, (node or "") if self._overridden else "")
+        rules = self._rules.get(key)
         if rules is None:
-            rules = self._rules[version] = with_version(self._variants, version)
+            rules = self._rules[key] = self._watched(*key)
         return rules
+
+    def _watched(self, version: str, node: str) -> Rules:
+        rules, others = with_version(self._variants, version), with_version(self._others, version)
+        return watched(rules, others, self._overridden, partial(self._act, node))
 
     def broker_rules(self, node: str) -> BrokerRules:
         """Return those of a node's rules that a broker needs."""

@@ -61,7 +61,6 @@ from kafkasim.scenarios.running.outside.groups import (
 )
 from kafkasim.scenarios.running.outside.storing import final_results
 from kafkasim.scenarios.running.sharing.settings import delivery_limit, group_settings
-from kafkasim.scenarios.variants.compose import compose
 from kafkasim.scenarios.variants.own.loading import own_rules_named
 from kafkasim.sim.apps.client_port import ClientPort
 from kafkasim.sim.trace.recording import Trace
@@ -94,7 +93,7 @@ class ScenarioRun:
         self.world = World(seed, self.trace)
         self.progress = Progress(self.trace, scenario.cluster.mode == "zookeeper")
         self.under_way = UnderWay(self.trace)
-        self.cluster = Cluster(self.world, self.trace, scenario, compose(self.variants))
+        self.cluster = Cluster(self.world, self.trace, scenario, self.variants)
         self.observer = Observer(self.trace, self.cluster.hosts, self.cluster.first_voters)
         self.faults = FaultSchedule(self.world, self.trace, self.cluster, self.progress)
         self.invariants = Invariants(
@@ -361,6 +360,7 @@ class ScenarioRun:
             code_version=code_version(),
             config_digest=config_digest(self.scenario, self.variants),
             variants=self.variants,
+            acted=self.cluster.acted,
             missing=self.missing,
             violations=evidence.violations,
             delivery=evidence.delivery,

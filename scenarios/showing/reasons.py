@@ -94,6 +94,12 @@ def attempt(row: Row) -> str:
     return f"{text} (attempt {row['attempt']})" if again else text
 
 
+def acted(row: Row) -> str:
+    """Return where a variant and the rule that it replaces decide otherwise for the first time."""
+    where = "" if row["node"] == "world" else f" on {row['node']}"
+    return f"the variant first differs from Kafka{where}: {row['rule']}"
+
+
 ABORTS = {
     "timeout": "it has been open for longer than transaction.timeout.ms",
     "fence": "another producer was initialized with its transactional id",

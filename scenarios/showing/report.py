@@ -54,7 +54,10 @@ def headline(result: Result) -> str:
 
 def remarks(result: Result) -> list[str]:
     """Return the lines that stand below the headline, whatever the verdict is."""
-    return [f"  note: {text}" for text in result.remarks]
+    notes = list(result.remarks)
+    if result.variants and not result.acted:
+        notes.append("no decision differs from Kafka's: this run says nothing about the variant")
+    return [f"  note: {text}" for text in notes]
 
 
 def screen(result: Result, replay: str, story: Sequence[str] = ()) -> str:

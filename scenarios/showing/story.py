@@ -59,10 +59,10 @@ class Story:
         self.members: dict[str, str] = {}  # member id: its host
         self._generation: dict[str, int] = {}
         self._rebalancing: dict[str, None] = {}
-        self._session_zxid = -1
-        self._voters_offset = -1
+        self._session_zxid = self._voters_offset = -1
         self.handlers: dict[str, Callable[[Row], None]] = {
             "Phase": self._on_phase,
+            "RuleActed": lambda row: self._tell(row, reasons.acted(row), CAUSE),
             "TopicCreated": self._on_topic,
             "PartitionChanged": self._on_partition,
             "HighWatermark": self._on_high_watermark,

@@ -3,14 +3,19 @@
 The rules of a part become an instance of a new class whose bases are the variants' subclasses. So
 several variants can be composed, unless two override the same method. Worker processes get only
 their ids. An id names a built-in variant, or a file of a user's own rules.
+
+A rule decides from its arguments alone, so two rules can be asked the same question: that tells
+when a variant decides otherwise than the rule that it replaces. A variant that never does so in a
+run cannot show anything there.
 """
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from kafkasim.scenarios.language.files.rules import rules_file, shown
@@ -47,6 +52,59 @@ def compose(ids: Sequence[str]) -> Rules:
         for part, classes in chosen.items()
     }
     return replace(Rules(), **made)
+
+
+def overridden_by(ids: Sequence[str]) -> list[Override]:
+    """Return the rules that the variants of ``ids`` replace."""
+    return list(dict.fromkeys(each for name in ids for each in variant_of(name).overridden()))
+
+
+def watched(
+    rules: Rules, others: Rules, overridden: Iterable[Override], act: Callable[[str], bool]
+) -> Rules:
+    """Return ``rules`` that tell when they decide otherwise than the ``others``.
+
+    ``act(rule)`` is called when one of the ``overridden`` rules does so, until it returns true. The
+    rule is part and method, e.g. ``replication.truncation_offset``. A rule that returns nothing
+    does something instead of deciding: it acts whenever it is called.
+    """
+    methods: dict[str, dict[str, Any]] = {}
+    for part, method in overridden:
+        own, other = getattr(getattr(rules, part), method), getattr(getattr(others, part), method)
+        tells = _compared(own, other, partial(act, f"{part}.{method}"))
+        methods.setdefault(part, {})[method] = tells
+    made: dict[str, Any] = {}
+    for part, own_methods in methods.items():
+        kind = type(getattr(rules, part))
+        made[part] = type(kind.__name__, (kind,), own_methods)()
+    return replace(rules, **made)
+
+
+def _compared(
+    own: Callable[..., Any], other: Callable[..., Any], act: Callable[[], bool]
+) -> Callable[..., Any]:
+    """Return a method that decides as ``own`` does, and is compared until ``act`` is content."""
+    told = False
+    performs = "None" in (own.__annotations__.get("return"), other.__annotations__.get("return"))
+
+    def decide(_self: object, *args: Any, **kwargs: Any) -> Any:
+        nonlocal told
+        decided = own(*args, **kwargs)
+        if not told and (performs or _differs(other, args, kwargs, decided)):
+            told = act()
+        return decided
+
+    return decide
+
+
+def _differs(
+    other: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], decided: Any
+) -> bool:
+    """Return whether another rule decides otherwise, or has no answer to such a question."""
+    try:
+        return bool(other(*args, **kwargs) != decided)
+    except Exception:  # it asserts what the variant has broken
+        return True
 
 
 def variant_of(name: str) -> Variant:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from kafkasim.scenarios.language.tables import ClusterTable
 from kafkasim.scenarios.running.node_settings import NodeSettings
-from kafkasim.scenarios.variants.compose import compose
 
 CLUSTER = ClusterTable.model_validate({
     "racks": ["a", "b"],
@@ -15,8 +14,12 @@ CLUSTER = ClusterTable.model_validate({
 })  # fmt: skip
 
 
+def settings_of(table: ClusterTable) -> NodeSettings:
+    return NodeSettings(table, [], {}, lambda *_: True)
+
+
 def settings() -> NodeSettings:
-    return NodeSettings(CLUSTER, compose([]), {})
+    return settings_of(CLUSTER)
 
 
 def test_a_node_overrides_the_cluster() -> None:
@@ -49,14 +52,14 @@ def test_rules_are_those_of_the_nodes_release_and_one_object_for_each() -> None:
 
 
 def test_storage_is_formatted_for_the_oldest_release() -> None:
-    oldest = NodeSettings(CLUSTER, compose([]), {}).formatted_features()
-    newest = NodeSettings(ClusterTable.model_validate({}), compose([]), {}).formatted_features()
+    oldest = settings_of(CLUSTER).formatted_features()
+    newest = settings_of(ClusterTable.model_validate({})).formatted_features()
     assert oldest["metadata.version"] < newest["metadata.version"]
 
 
 def test_clients_of_2_8_do_not_take_a_leader_that_a_response_names() -> None:  # KIP-951
     table = {"mode": "zookeeper", "kafka-version": "2.8-zk"}
-    old = NodeSettings(ClusterTable.model_validate(table), compose([]), {}).rules().client
+    old = settings_of(ClusterTable.model_validate(table)).rules().client
     new = settings().rules().client
     assert [rules.takes_named_leader() for rules in (old, new)] == [False, True]
     assert [rules.skips_backoff(1, 2) for rules in (old, new)] == [False, True]
@@ -64,6 +67,6 @@ def test_clients_of_2_8_do_not_take_a_leader_that_a_response_names() -> None:  #
 
 def test_clients_of_2_8_back_off_at_one_pace() -> None:  # KIP-580
     table = {"mode": "zookeeper", "kafka-version": "2.8-zk"}
-    old = NodeSettings(ClusterTable.model_validate(table), compose([]), {}).rules().client
+    old = settings_of(ClusterTable.model_validate(table)).rules().client
     new = settings().rules().client
     assert [rules.backs_off_exponentially() for rules in (old, new)] == [False, True]

@@ -94,9 +94,10 @@ def resolve(data: Mapping[str, Any], folder: Path, place: str) -> dict[str, Any]
     """
     resolved = dict(data)
     for table in ("cluster", "twin"):
-        found = resolved.get(table)
-        given = found.get("variants") if isinstance(found, Mapping) else None
-        if isinstance(given, list) and all(isinstance(each, str) for each in given):
-            named = with_digests(given, folder, f"{place}: {table}.variants")
-            resolved[table] = {**resolved[table], "variants": named}
+        for key in ("variants", "watched"):
+            found = resolved.get(table)
+            given = found.get(key) if isinstance(found, Mapping) else None
+            if isinstance(given, list) and all(isinstance(each, str) for each in given):
+                named = with_digests(given, folder, f"{place}: {table}.{key}")
+                resolved[table] = {**resolved[table], key: named}
     return resolved

@@ -20,7 +20,7 @@ Keeps = Callable[[Data], bool]
 Path = tuple[str | int, ...]
 Reduction = Callable[[Data, Keeps], Data]
 
-FIXED = ("name", "claim", "variants", "permits", "within", "mode", "kind")
+FIXED = ("name", "claim", "variants", "watched", "permits", "within", "mode", "kind")
 """Keys that say what is tested, or what a candidate's time to converge is."""
 
 SHORTEST_US = 1000

@@ -1,0 +1,104 @@
+"""When a variant decides otherwise than Kafka: who tells it, and the faults that wait for it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kafkasim
+from kafkasim.model import facts
+from kafkasim.model.raft.rules import RaftRules
+from kafkasim.scenarios.cli import invoke
+from kafkasim.scenarios.language.tables import Scenario
+from kafkasim.scenarios.running.runner import ScenarioRun
+from kafkasim.scenarios.searching.sources.aimed import Aimed
+from kafkasim.scenarios.searching.sources.source import SWARM
+from kafkasim.scenarios.variants.compose import watched
+from kafkasim.scenarios.variants.rules import Rules
+
+BUG = "B06-isr-expand-at-hw"
+RULE = "replication.reaches_epoch_start"
+ACTS = 5_000_010
+"""A seed in which the bug acts while faults may begin, and does no harm."""
+
+
+def told(scenario: Scenario, seed: int, variants: Sequence[str]) -> list[tuple[int, str, Any]]:
+    """Return when and where rules acted and faults began, up to the first fault after an act."""
+    found: list[tuple[int, str, Any]] = []
+    run = ScenarioRun(scenario, seed, None, list(variants))
+
+    def on_fact(_seq: int, t_us: int, node: str, fact: Any) -> None:
+        acted = any(isinstance(each, facts.RuleActed) for _, _, each in found)
+        if not (acted and isinstance(found[-1][2], facts.FaultStarted)):
+            found.append((t_us, node, fact))
+
+    for kind in (facts.RuleActed, facts.FaultStarted):
+        run.trace.subscribe(kind, on_fact)
+    run.execute()
+    return found
+
+
+class NoPreVote(RaftRules):
+    """Candidates ask for votes at once."""
+
+    def pre_vote(self) -> bool:
+        return False
+
+
+def test_a_rule_tells_until_somebody_is_content() -> None:
+    heard: list[str] = []
+
+    def act(rule: str) -> bool:
+        heard.append(rule)
+        return len(heard) == 2
+
+    rules = watched(Rules(raft=NoPreVote()), Rules(), [("raft", "pre_vote")], act)
+    assert [rules.raft.pre_vote() for _ in range(4)] == [False] * 4
+    assert heard == ["raft.pre_vote"] * 2
+    others = watched(Rules(), Rules(raft=NoPreVote()), [("raft", "pre_vote")], act)
+    assert others.raft.pre_vote()
+    assert len(heard) == 3
+
+
+def test_the_story_has_the_moment_and_a_run_without_it_a_note(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    story = "\n".join(kafkasim.run(BUG, variants=[BUG]).story())
+    assert f"the variant first differs from Kafka on broker-2: {RULE}" in story
+    assert invoke(["run", "az-loss", "--variant", BUG]) == 0
+    assert "this run says nothing about the variant" in capsys.readouterr().out
+
+
+def test_aimed_faults_come_at_the_same_moment_without_the_variant() -> None:
+    scenario = Aimed(SWARM, (BUG,), 1).scenario(ACTS)
+    with_it, without = told(scenario, ACTS, [BUG]), told(scenario, ACTS, [])
+    assert with_it == without
+    acts = [fact for _, _, fact in with_it if isinstance(fact, facts.RuleActed)]
+    assert acts == [facts.RuleActed(RULE)]
+    drawn = SWARM.scenario(ACTS)
+    assert not [fact for _, _, fact in told(drawn, ACTS, []) if isinstance(fact, facts.RuleActed)]
+    assert len(scenario.faults) > len(drawn.faults)
+
+
+def test_a_search_counts_the_seeds_in_which_a_variant_acted(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = ["search", "--variant", BUG, "--first", str(ACTS - 1), "--seeds", "3", "--aims", "0"]
+    assert invoke([*words, "--json"]) == 10
+    found = json.loads(capsys.readouterr().out)
+    assert (found["acted"], found["found"]) == (1, None)
+    assert invoke(words) == 10
+    assert "decided otherwise than Kafka: 1" in capsys.readouterr().out
+
+
+def test_a_variant_that_nobody_knows_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = 'name = "mine"\nclaim = "x"\nduration = "2s"\n[cluster]\nwatched = ["B57"]\n'
+    (tmp_path / "mine.toml").write_text(text)
+    assert invoke(["run", str(tmp_path / "mine.toml")]) == 2
+    assert "no variant 'B57'; did you mean B57-" in capsys.readouterr().err
