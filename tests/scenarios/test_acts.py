@@ -13,7 +13,9 @@ import kafkasim
 from kafkasim.model import facts
 from kafkasim.model.raft.rules import RaftRules
 from kafkasim.scenarios.cli import invoke
+from kafkasim.scenarios.language import library
 from kafkasim.scenarios.language.tables import Scenario
+from kafkasim.scenarios.running import node_settings
 from kafkasim.scenarios.running.runner import ScenarioRun
 from kafkasim.scenarios.searching.sources.aimed import Aimed
 from kafkasim.scenarios.searching.sources.source import SWARM
@@ -62,6 +64,26 @@ def test_a_rule_tells_until_somebody_is_content() -> None:
     others = watched(Rules(), Rules(raft=NoPreVote()), [("raft", "pre_vote")], act)
     assert others.raft.pre_vote()
     assert len(heard) == 3
+
+
+@pytest.mark.parametrize(
+    "variant", [BUG, "B41-raft-leader-same-epoch", "B71-offsets-expire-during-rebalance"]
+)
+def test_asking_the_replaced_rule_too_changes_nothing(
+    variant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def rows() -> list[tuple[int, str, Any]]:
+        run = ScenarioRun(library.scenario(variant)[0], 0, None, [variant])
+        found: list[tuple[int, str, Any]] = []
+        for kind in (facts.HighWatermark, facts.PartitionChanged, facts.GroupState, facts.RaftRole):
+            run.trace.subscribe(kind, lambda _s, t, node, fact: found.append((t, node, fact)))
+        run.execute()
+        return found
+
+    asked = rows()
+    monkeypatch.setattr(node_settings, "watched", lambda rules, *_: rules)
+    assert asked == rows()
+    assert asked
 
 
 def test_the_story_has_the_moment_and_a_run_without_it_a_note(
