@@ -15,7 +15,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import count
 from statistics import median
 
@@ -52,12 +51,9 @@ def seeds_of(variant: str, first: int) -> Iterator[int]:
     return count(first + (MODES.index(mode) - MODES.index(mode_of(first))) % 2, 2)
 
 
-def searching(first: int, variant: str, aims: int = 0) -> Iterator[Finding]:
-    """Run the search of ``kafkasim search --variant``, one seed at a time.
-
-    Without ``aims`` it is blind: it does not know where the variant decides otherwise.
-    """
-    return search(seeds_of(variant, first), [variant], aims=aims)
+def searching(first: int, variant: str) -> Iterator[Finding]:
+    """Run the search of ``kafkasim search --variant``, one seed at a time."""
+    return search(seeds_of(variant, first), [variant])
 
 
 def campaign(
@@ -122,7 +118,6 @@ def main() -> None:
     parser.add_argument("--campaigns", type=int, default=3, help="of each variant (default 3)")
     parser.add_argument("--cap", type=float, default=60.0, help="CPU seconds of one (default 60)")
     parser.add_argument("--first", type=int, default=APART, help=f"first seed (default {APART})")
-    parser.add_argument("--aims", type=int, default=0, help="of a seed (default 0: blind)")
     parser.add_argument("--json", help="also append each variant's campaigns to this file")
     options = parser.parse_args()
     names = options.variant or list(VARIANTS)
@@ -132,7 +127,7 @@ def main() -> None:
     firsts = [options.first + APART * number for number in range(options.campaigns)]
     print(f"{'variant':36} CPU s until first found: the median, then each campaign")
     for name in names:
-        done = campaigns(name, firsts, options.cap, partial(searching, aims=options.aims))
+        done = campaigns(name, firsts, options.cap)
         print(line(name, done, len(firsts), options.cap), flush=True)
         if options.json:
             kept = [[None if c.seconds == NEVER else c.seconds, c.seed, c.tried] for c in done]

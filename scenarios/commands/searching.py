@@ -25,10 +25,8 @@ from kafkasim.scenarios.commands.runs import Apps, Settings, run_request
 from kafkasim.scenarios.language.files.rules import shown
 from kafkasim.scenarios.searching.draw import MODES, mode_of
 from kafkasim.scenarios.searching.given.plan import KINDS as DRAWN_KINDS
-from kafkasim.scenarios.searching.search import Finding, Tally
+from kafkasim.scenarios.searching.search import SWARM, Finding, Given, Source, Tally
 from kafkasim.scenarios.searching.search import search as run_search
-from kafkasim.scenarios.searching.sources.aimed import AIMS
-from kafkasim.scenarios.searching.sources.source import SWARM, Given, Source
 from kafkasim.scenarios.showing.report import NOT_KEPT
 from kafkasim.scenarios.variants.compose import compose, only_mode
 
@@ -65,14 +63,6 @@ Out = Annotated[
     Path | None, typer.Option(help="Write each distinct failure here, shrunk, with a report.")
 ]
 Budget = Annotated[int, typer.Option(min=0, help="With --out: the most runs of one shrink.")]
-Aims = Annotated[
-    int,
-    typer.Option(
-        min=0,
-        help="With --variant: a seed in which it decides otherwise and does no harm runs so often"
-        " again, with a few more faults shortly after that.",
-    ),
-]
 
 
 def search(
@@ -87,7 +77,6 @@ def search(
     jobs: Annotated[int, typer.Option(min=1, help="How many processes run.")] = 1,
     out: Out = None,
     budget: Budget = 300,
-    aims: Aims = AIMS,
     json: Annotated[bool, typer.Option("--json", help="Print only one JSON object.")] = False,
 ) -> int:
     """Draw faults from each seed, run them and judge the run.
@@ -108,7 +97,7 @@ def search(
         raise InputError("--mode: a SCENARIO sets its mode (cluster.mode); leave --mode out")
     span = _span(variants, mode, first, seeds) if scenario is None else range(first, first + seeds)
     keeper = None if out is None else _keeper(out, budget, source)
-    tally = _searched(span, variants, jobs, source, aims, keeper, json)
+    tally = _searched(span, variants, jobs, source, keeper, json)
     hit = next((f for f in tally.findings if f.is_of_variant), None) if variants else None
     stopped = tally.seeds < len(span) and hit is None
     if stopped:
@@ -159,14 +148,13 @@ def _searched(
     variants: list[str],
     jobs: int,
     source: Source,
-    aims: int,
     keeper: Keeper | None,
     json: bool,
 ) -> Tally:
     """Run the seeds, as far as Ctrl-C lets them come; tell and keep the failures."""
     tally = Tally(source)
     with progress_bar("searching", len(span)) as advance, suppress(KeyboardInterrupt):
-        for finding in run_search(span, variants, jobs, source, aims):
+        for finding in run_search(span, variants, jobs, source):
             is_new = finding.failed and not tally.knows(finding)
             tally.ran.append(finding)
             advance()
@@ -210,8 +198,7 @@ def _keep(finding: Finding, keeper: Keeper | None, variants: list[str], json: bo
     """Keep a failure; one that fails without the variants, too, is a bug of ours."""
     if keeper is None:
         return
-    alone = finding.anomalies == ("unmodified",) and not finding.attempt
-    kept = keeper.add(finding.seed, [] if alone else variants, finding.attempt)
+    kept = keeper.add(finding.seed, [] if finding.anomalies == ("unmodified",) else variants)
     if not json:
         seeds = ", ".join(map(str, kept.seeds))
         say(f"  kept in {keeper.directory / kept.directory}: seeds {seeds}")
@@ -222,9 +209,7 @@ def _print_json(tally: Tally, variants: list[str], first: int, hit: Finding | No
         "variants": variants, "first": first, "seeds": tally.seeds,
         "sim_seconds": round(tally.sim_seconds, 1), "modes": tally.modes,
         "verdicts": tally.verdicts, "acted": tally.acted if variants else None,
-        "found": None if hit is None else {
-            "seed": hit.seed, "anomalies": hit.anomalies, "aim": hit.attempt,
-        },
+        "found": None if hit is None else {"seed": hit.seed, "anomalies": hit.anomalies},
         "failures": [{"seed": f.seed, "verdict": f.verdict, "anomalies": f.anomalies}
                      for f in tally.findings],
     })  # fmt: skip
@@ -243,9 +228,6 @@ def _conclude(tally: Tally, variants: list[str], hit: Finding | None) -> None:
     if hit is None:
         say(f"{names}: not found in {tally.seeds} seeds")
         say(f"  seeds in which it decided otherwise than Kafka: {tally.acted}")
-    elif hit.attempt:
-        say(f"{names}: found after {tally.seeds} seeds, by seed {hit.seed} and aim {hit.attempt}")
-        say("  (a few more faults shortly after it decided otherwise; that run passes without it)")
     else:
         say(f"{names}: found after {tally.seeds} seeds, by seed {hit.seed}")
         say(f"  without it the seed passes: {tally.source.command(hit.seed)}")

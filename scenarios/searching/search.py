@@ -9,18 +9,100 @@ variants, a failure counts as found only if the same seed passes without them.
 from __future__ import annotations
 
 import multiprocessing
+import shlex
 import traceback
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 from kafkasim.scenarios.judging.verdict import Result
 from kafkasim.scenarios.language.files.rules import shown
+from kafkasim.scenarios.language.spec import parse
+from kafkasim.scenarios.language.tables import Scenario
 from kafkasim.scenarios.running.runner import run
-from kafkasim.scenarios.searching.sources.aimed import Aimed, may_be_aimed
-from kafkasim.scenarios.searching.sources.source import SWARM, Source
+from kafkasim.scenarios.searching.draw import draw, mode_of
+from kafkasim.scenarios.searching.given.plan import with_faults
 from kafkasim.scenarios.showing.report import screen
 from kafkasim.scenarios.variants.variant import VariantError
+
+
+class Source(Protocol):
+    """Where the scenario of a seed comes from."""
+
+    @property
+    def drawn_whole(self) -> bool:
+        """Whether a failure without variants is a bug of ours, and no answer to a user."""
+
+    def scenario(self, seed: int) -> Scenario:
+        """Return the scenario of a seed."""
+
+    def mode(self, seed: int) -> str:
+        """Return the mode of the cluster of a seed: kraft or zookeeper."""
+
+    def command(self, seed: int, variants: Sequence[str] = ()) -> str:
+        """Return the command that runs one seed again."""
+
+
+@dataclass(frozen=True)
+class Swarm:
+    """Scenarios that are drawn whole: cluster, workload and faults."""
+
+    drawn_whole: bool = True
+
+    def scenario(self, seed: int) -> Scenario:
+        """Draw everything."""
+        data = draw(seed)
+        return parse(data, data["name"])
+
+    def mode(self, seed: int) -> str:
+        """Even seeds are KRaft, odd ones ZooKeeper."""
+        return mode_of(seed)
+
+    def command(self, seed: int, variants: Sequence[str] = ()) -> str:
+        """Name the seed alone."""
+        return shlex.join(["kafkasim", "search", *_one(seed), *_named(variants)])
+
+
+SWARM = Swarm()
+
+
+@dataclass(frozen=True)
+class Given:
+    """A user's scenario, with the faults that each seed draws for it.
+
+    ``asked`` are the arguments and options of ``kafkasim search`` that name it, and ``only`` the
+    kinds of faults that it gets.
+    """
+
+    given: Scenario
+    asked: tuple[str, ...]
+    only: tuple[str, ...] = ()
+    drawn_whole: bool = False
+
+    def scenario(self, seed: int) -> Scenario:
+        """Draw the faults."""
+        return with_faults(self.given, seed, self.only)
+
+    def mode(self, seed: int) -> str:
+        """It is the scenario's, whatever the seed."""
+        return self.given.cluster.mode
+
+    def command(self, seed: int, variants: Sequence[str] = ()) -> str:
+        """Name the scenario as it was asked for, and the seed."""
+        return shlex.join(["kafkasim", "search", *self.asked, *_one(seed), *_named(variants)])
+
+    def shrink(self, seed: int) -> str:
+        """Return the command that makes the scenario of one seed small."""
+        return shlex.join(["kafkasim", "shrink", *self.asked, "--from-search", str(seed)])
+
+
+def _one(seed: int) -> list[str]:
+    return ["--first", str(seed), "--seeds", "1"]
+
+
+def _named(variants: Sequence[str]) -> list[str]:
+    return [part for name in variants for part in ("--variant", shown(name))]
 
 
 @dataclass(frozen=True)
@@ -37,8 +119,6 @@ class Finding:
     sim_seconds: float = 0.0
     report: str = ""
     acted: bool = False  # whether a variant has decided otherwise than Kafka
-    in_time: bool = False  # it has, while faults may begin
-    attempt: int = 0  # which of the aimed runs of the seed it was; 0: the seed as it is drawn
 
     @property
     def failed(self) -> bool:
@@ -106,10 +186,8 @@ def examine(seed: int, variants: Sequence[str] = (), source: Source = SWARM) -> 
     failed = result.verdict == "fail"
     anomalies = ordered(result) if failed else tuple(result.anomalies)
     report = screen(result, replay) if failed else ""
-    end_us = result.ready_us + scenario.duration
-    in_time = any(result.ready_us <= at_us < end_us for at_us in result.acted.values())
     acted = bool(result.acted)
-    return Finding(seed, result.verdict, anomalies, result.sim_seconds, report, acted, in_time)
+    return Finding(seed, result.verdict, anomalies, result.sim_seconds, report, acted)
 
 
 def ordered(result: Result) -> tuple[str, ...]:
@@ -123,19 +201,13 @@ def ordered(result: Result) -> tuple[str, ...]:
 
 
 def search(
-    seeds: Iterable[int],
-    variants: Sequence[str] = (),
-    jobs: int = 1,
-    source: Source = SWARM,
-    aims: int = 0,
+    seeds: Iterable[int], variants: Sequence[str] = (), jobs: int = 1, source: Source = SWARM
 ) -> Iterator[Finding]:
     """Run the scenarios of ``seeds``, ``jobs`` processes at a time; yield the findings in order.
 
-    A seed in which a variant acts while faults may begin, and nothing fails, runs up to ``aims``
-    times more, with a few more faults shortly after that (``sources/aimed.py``). Seeds run apart
-    from each other, so the findings do not depend on ``jobs``.
+    Seeds run apart from each other, so the findings do not depend on ``jobs``.
     """
-    work = ((seed, tuple(variants), source, aims) for seed in seeds)
+    work = ((seed, tuple(variants), source) for seed in seeds)
     if jobs <= 1:
         yield from map(_examine, work)
         return
@@ -144,24 +216,8 @@ def search(
         yield from pool.imap(_examine, work)
 
 
-def _examine(work: tuple[int, tuple[str, ...], Source, int]) -> Finding:
-    seed, variants, source, aims = work
-    found = _compare(seed, variants, source)
-    if not found.in_time or found.verdict not in ("pass", "expected"):
-        return found
-    simulated = found.sim_seconds
-    if not may_be_aimed(source.scenario(seed)):
-        return found
-    for attempt in range(1, aims + 1):
-        aimed = _compare(seed, variants, Aimed(source, variants, attempt))
-        simulated += aimed.sim_seconds
-        if aimed.failed:
-            return replace(aimed, attempt=attempt, sim_seconds=simulated)
-    return replace(found, sim_seconds=simulated)
-
-
-def _compare(seed: int, variants: tuple[str, ...], source: Source) -> Finding:
-    """Run a seed, and if it fails with variants also without them."""
+def _examine(work: tuple[int, tuple[str, ...], Source]) -> Finding:
+    seed, variants, source = work
     found = examine(seed, variants, source)
     if not (variants and found.failed and examine(seed, (), source).failed):
         return found

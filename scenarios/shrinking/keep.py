@@ -21,8 +21,7 @@ from kafkasim.scenarios.explaining.explain import explain, firsts
 from kafkasim.scenarios.language.spec import load
 from kafkasim.scenarios.language.tables import Scenario
 from kafkasim.scenarios.running.runner import run
-from kafkasim.scenarios.searching.sources.aimed import Aimed
-from kafkasim.scenarios.searching.sources.source import SWARM, Source
+from kafkasim.scenarios.searching.search import SWARM, Source
 from kafkasim.scenarios.shrinking.shrink import Shrunk, shrink
 from kafkasim.scenarios.shrinking.trial import Shown, examine, shown
 
@@ -63,13 +62,9 @@ class Keeper:
                 known = Failure(**data)
                 self.failures[(*known.place, *known.variants)] = known
 
-    def add(self, seed: int, variants: list[str], attempt: int = 0) -> Failure:
-        """Keep a seed that fails with ``variants``; shrink it if its place is new.
-
-        ``attempt`` says which of the seed's aimed runs failed (:class:`Finding`).
-        """
-        source = Aimed(self._source, tuple(variants), attempt) if attempt else self._source
-        scenario = source.scenario(seed)
+    def add(self, seed: int, variants: list[str]) -> Failure:
+        """Keep a seed that fails with ``variants``; shrink it if its place is new."""
+        scenario = self._source.scenario(seed)
         place, anomaly = _place(scenario, seed, variants)
         key = (*place, *variants)
         known = self.failures.get(key)

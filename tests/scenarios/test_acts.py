@@ -14,11 +14,11 @@ from kafkasim.model import facts
 from kafkasim.model.raft.rules import RaftRules
 from kafkasim.scenarios.cli import invoke
 from kafkasim.scenarios.language import library
+from kafkasim.scenarios.language.spec import parse
 from kafkasim.scenarios.language.tables import Scenario
 from kafkasim.scenarios.running import node_settings
 from kafkasim.scenarios.running.runner import ScenarioRun
-from kafkasim.scenarios.searching.sources.aimed import Aimed
-from kafkasim.scenarios.searching.sources.source import SWARM
+from kafkasim.scenarios.searching.draw import draw
 from kafkasim.scenarios.variants.compose import watched
 from kafkasim.scenarios.variants.rules import Rules
 
@@ -95,21 +95,24 @@ def test_the_story_has_the_moment_and_a_run_without_it_a_note(
     assert "this run says nothing about the variant" in capsys.readouterr().out
 
 
-def test_aimed_faults_come_at_the_same_moment_without_the_variant() -> None:
-    scenario = Aimed(SWARM, (BUG,), 1).scenario(ACTS)
+def test_faults_wait_for_it_in_a_run_without_the_variant_too() -> None:
+    data = draw(ACTS)
+    crash = {"kind": "crash", "node": "@node", "when": {"fact": "RuleActed"}, "for": "1s"}
+    data["faults"] = [*data["faults"], {**crash, "at": "1ms"}]
+    data["cluster"]["watched"] = [BUG]
+    scenario = parse(data, data["name"])
     with_it, without = told(scenario, ACTS, [BUG]), told(scenario, ACTS, [])
     assert with_it == without
-    acts = [fact for _, _, fact in with_it if isinstance(fact, facts.RuleActed)]
-    assert acts == [facts.RuleActed(RULE)]
-    drawn = SWARM.scenario(ACTS)
-    assert not [fact for _, _, fact in told(drawn, ACTS, []) if isinstance(fact, facts.RuleActed)]
-    assert len(scenario.faults) > len(drawn.faults)
+    (acted_us, node, act), (fault_us, _, fault) = with_it[-2:]
+    assert act == facts.RuleActed(RULE)
+    assert (fault_us - acted_us, fault.fault, fault.target) == (1000, "crash", node)
+    assert RULE not in str(told(parse(draw(ACTS), "drawn"), ACTS, []))
 
 
 def test_a_search_counts_the_seeds_in_which_a_variant_acted(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    words = ["search", "--variant", BUG, "--first", str(ACTS - 1), "--seeds", "3", "--aims", "0"]
+    words = ["search", "--variant", BUG, "--first", str(ACTS - 1), "--seeds", "3"]
     assert invoke([*words, "--json"]) == 10
     found = json.loads(capsys.readouterr().out)
     assert (found["acted"], found["found"]) == (1, None)

@@ -12,8 +12,15 @@ from kafkasim.scenarios.commands.searching import _without_trace
 from kafkasim.scenarios.language.spec import parse
 from kafkasim.scenarios.searching import search as searching
 from kafkasim.scenarios.searching.draw import draw
-from kafkasim.scenarios.searching.search import Finding, Tally, ordered, search
-from kafkasim.scenarios.searching.sources.source import SWARM, Given, Source
+from kafkasim.scenarios.searching.search import (
+    SWARM,
+    Finding,
+    Given,
+    Source,
+    Tally,
+    ordered,
+    search,
+)
 from kafkasim.scenarios.showing.report import NOT_KEPT
 
 
