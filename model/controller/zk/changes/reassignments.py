@@ -320,9 +320,15 @@ class Reassignments:
         batch.send()
 
     def _move_leader(self, tp: TopicPartition, completed: ReplicaAssignment) -> Steps:
-        """Elect a leader from the targets, or raise the epoch of a leader that is one of them."""
+        """Elect a leader from the targets, or raise the epoch of a leader that is one of them.
+
+        A partition that has never had a leader fails (moveReassignedPartitionLeaderIfRequired).
+        """
         context = self.context
-        leader = context.leaderships[tp].state.leader
+        known = context.leaderships.get(tp)
+        if known is None:
+            raise StateChangeFailed(f"{tp}: it has never had a leader")
+        leader = known.state.leader
         if leader in completed.replicas and context.online(leader, tp):
             yield from self._raise_epoch(tp, completed)
         else:
