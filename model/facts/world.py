@@ -111,9 +111,11 @@ class ApplicationFailed:
 
 @value
 class RuleActed:
-    """A variant's rule has decided otherwise on this host than Kafka's, for the first time.
+    """A variant's rule has decided otherwise on this host than Kafka's, or would have.
 
-    The rules of clients and of ZooKeeper are not told apart by host.
+    It would have if the scenario only watches the variant. The fact is told for the first time
+    before the cluster is ready, and for the first time since. The rules of clients and of ZooKeeper
+    are not told apart by host.
     """
 
     rule: str  # part and method, e.g. replication.truncation_offset

@@ -108,8 +108,7 @@ class Result:
     code_version: str
     config_digest: str
     variants: list[str] = field(default_factory=list)
-    # The rules whose variant decided otherwise than Kafka -> when (:class:`Cluster`)
-    acted: dict[str, int] = field(default_factory=dict)
+    acted: list[str] = field(default_factory=list)  # rules whose variant decided otherwise
     missing: list[str] = field(default_factory=list)
     violations: list[Violation] = field(default_factory=list)
     delivery: list[Anomaly] = field(default_factory=list)

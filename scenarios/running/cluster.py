@@ -30,8 +30,6 @@ from kafkasim.scenarios.running.node_settings import NodeSettings, time_limit, t
 from kafkasim.sim.host.lifecycle import Host
 from kafkasim.sim.world import World
 
-NEVER_US = 1 << 62
-
 
 class Cluster:
     """The servers of one run, and its client hosts.
@@ -48,11 +46,9 @@ class Cluster:
         self.world = world
         self.scenario = scenario
         cluster = scenario.cluster
-        self.acted: dict[str, int] = {}
-        """The rules whose variant has decided otherwise than Kafka, and when, in µs: first since
-        the cluster was ready, or before if never since"""
-        self._early: dict[tuple[str, str], None] = {}  # (node, rule) that acted before
-        self._ready_us = NEVER_US
+        self.acted: dict[str, None] = {}  # rules whose variant has decided otherwise than Kafka
+        self._early: dict[tuple[str, str], None] = {}  # (node, rule) that acted before all is ready
+        self._ready = False
         self.settings = NodeSettings(cluster, variants, epochs_used(scenario), self._on_act)
         self.combined = cluster.combined
         self.duplicates: list[Host] = []
@@ -82,19 +78,15 @@ class Cluster:
 
     def _on_act(self, node: str, rule: str) -> bool:
         """Write that a variant has acted: once before the cluster is ready, and once since then."""
-        now = self.world.now
-        ready = now >= self._ready_us
-        if not ready and (node, rule) in self._early:
+        if not self._ready and (node, rule) in self._early:
             return False
         self._early[node, rule] = None
-        if self.acted.get(rule, -1) < self._ready_us:
-            self.acted[rule] = now
-        self.world.trace.record(now, node or "world", facts.RuleActed(rule))
-        return ready
+        self.acted[rule] = None
+        self.world.trace.record(self.world.now, node or "world", facts.RuleActed(rule))
+        return self._ready
 
-    def _on_phase(self, _seq: int, t: int, _node: str, fact: facts.Phase) -> None:
-        if fact.phase == "ready":
-            self._ready_us = t
+    def _on_phase(self, _seq: int, _t: int, _node: str, fact: facts.Phase) -> None:
+        self._ready = self._ready or fact.phase == "ready"
 
     def start_servers(self) -> None:
         """Start all controllers or the ensemble, then all brokers."""

@@ -360,7 +360,7 @@ class ScenarioRun:
             code_version=code_version(),
             config_digest=config_digest(self.scenario, self.variants),
             variants=self.variants,
-            acted=self.cluster.acted,
+            acted=list(self.cluster.acted),
             missing=self.missing,
             violations=evidence.violations,
             delivery=evidence.delivery,

@@ -235,7 +235,9 @@ _JUDGED = f"""
     GROUP BY run, topic_id, partition, seq, t_us, controller, leader, node, deposed"""
 
 LATE_REQUESTS = offending(
-    # A ZooKeeper controller's LeaderAndIsr or StopReplica comes while its broker has a session.
+    # A ZooKeeper controller's LeaderAndIsr or StopReplica comes while its broker has a session. The
+    # second join: a fault has killed the connection since the broker last got a request on it, and
+    # the first request on a dead connection fails after 30 s.
     f"""
     WITH overdue AS (
         SELECT run, topic_id, partition, seq, t_us, controller, leader, node, deposed,

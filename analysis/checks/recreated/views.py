@@ -28,7 +28,7 @@ NAMED_MOVES = """
           WHERE reason != 'none'
           UNION ALL
           SELECT run, first_id, topic_id, partition, group, member_id, seq, 'polled',
-                 IF(size(offsets) > 0, get(offsets, 0), position), position
+                 coalesce(get(offsets, 0), position), position
           FROM Polled JOIN namesakes USING (run, topic_id)
           UNION ALL
           SELECT run, first_id, NULL, partition, group, member_id, seq, 'commit', offset, NULL
