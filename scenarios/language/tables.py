@@ -269,7 +269,8 @@ class WhenTable(Table):
 
     With ``request`` or ``response`` in place of ``fact`` it is a message of that API, whose host is
     the client. ``node`` restricts it to one host, or to the host that has a role by then.
-    ``at-least`` and ``at-most`` bound numbers, and lists by their length.
+    ``at-least`` and ``at-most`` bound numbers, and lists by their length. What comes within the
+    first ``after`` does not count.
     """
 
     fact: str = ""
@@ -279,6 +280,7 @@ class WhenTable(Table):
     fields: dict[str, str | int | bool] = {}
     at_least: dict[str, int] = {}
     at_most: dict[str, int] = {}
+    after: Duration = 0
     count: int = Field(1, ge=1)
 
 

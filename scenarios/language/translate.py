@@ -81,6 +81,7 @@ def condition(table: WhenTable) -> When:
         tuple(table.at_most.items()),
         table.request,
         table.response,
+        table.after,
     )
 
 

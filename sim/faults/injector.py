@@ -67,10 +67,16 @@ class Injector:
         def met(node: str) -> None:
             self.world.at(self.world.now + after_us, act, what, node)
 
-        if when.fact:
-            Watch(self._trace, self._roles, when, met)
+        def begin() -> None:
+            if when.fact:
+                Watch(self._trace, self._roles, when, met)
+            else:
+                MessageWatch(self.world.network, self._roles, when, met)
+
+        if when.after_us:
+            self.world.at(self.world.now + when.after_us, begin)
         else:
-            MessageWatch(self.world.network, self._roles, when, met)
+            begin()
 
     def place(self, name: str, node: str | None = None) -> str | None:
         """Return the host that a role names now, None if nobody has it (Roles.place)."""

@@ -44,7 +44,8 @@ class When:
     One of ``fact``, ``request`` and ``response`` is given. A request counts when its client sends
     it, a response when the server sends it. The host of both is the client. The field ``topic`` may
     be asked of every fact that has a ``topic_id``. ``least`` and ``most`` bound numbers, and lists
-    by their length: an ISR of at most one replica.
+    by their length: an ISR of at most one replica. What comes within the first ``after_us`` does
+    not count.
     """
 
     fact: str = ""  # the kind
@@ -55,6 +56,7 @@ class When:
     most: tuple[tuple[str, int], ...] = ()
     request: str = ""  # Kafka's name of an API
     response: str = ""
+    after_us: int = 0
 
 
 @dataclass(frozen=True, slots=True)

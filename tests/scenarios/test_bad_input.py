@@ -230,6 +230,10 @@ def test_the_longest_times_that_kafka_takes_run(mode: str, tmp_path: Path) -> No
     [
         ('node = "broker-1"\nkind = "crash"\nat = "9s"', "at: 9s is not within the run; allowed:"),
         (
+            'node = "@node"\nkind = "crash"\nwhen = { fact = "LogLoaded", after = "9s" }',
+            "when.after: 9s is not within the run; allowed: less than duration, ",
+        ),
+        (
             'node = "broker-1"\nkind = "partition"\npeers = ["broker-1"]\nat = "1s"',
             "peers: broker-1 is on both sides of the link; allowed: nodes that are not in node",
         ),

@@ -190,6 +190,21 @@ def test_nth_fact_that_meets_the_condition_starts_the_fault_at_its_node():
     ]
 
 
+def test_what_comes_before_the_time_of_a_condition_does_not_count():
+    world, trace, log = make_world()
+    injector = Injector(world, trace)
+    when = When("HostStopped", after_us=11, count=2)
+    until = When("HostStopped", after_us=4)
+    injector.arm([Fault("isolate", ("@node",), when=when, until=until, duration_us=60)])
+    for at_us in (10, 12, 14, 17, 20):
+        world.at(at_us, trace.record, at_us, "broker-2", HostStopped("halt"))
+    world.run(100)
+    assert [(at, type(fact).__name__) for at, node, fact in log if node == "world"] == [
+        (14, "FaultStarted"),
+        (20, "FaultEnded"),
+    ]
+
+
 def partition_changed(leader, isr, partition=0, offset=1):
     return PartitionChanged(offset, "id", partition, leader, 1, 1, isr, (1, 2, 3), "created", False)
 

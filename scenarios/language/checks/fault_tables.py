@@ -89,11 +89,17 @@ def _check_times(place: str, fault: FaultTable) -> None:
 
 
 def _check_begin(place: str, table: FaultTable | OperationTable, duration: int) -> None:
-    if table.at is not None and table.at.low >= duration:
-        raise ValueError(
-            f"{place}.at: {duration_text(table.at.low)} is not within the run; allowed: less than"
-            f" duration, {duration_text(duration)}, when faults and operations end"
-        )
+    times = {} if table.at is None else {"at": table.at.low}
+    if table.when is not None:
+        times["when.after"] = table.when.after
+    if isinstance(table, FaultTable) and table.until is not None:
+        times["until.after"] = table.until.after
+    for key, time in times.items():
+        if time >= duration:
+            raise ValueError(
+                f"{place}.{key}: {duration_text(time)} is not within the run; allowed: less than"
+                f" duration, {duration_text(duration)}, when faults and operations end"
+            )
 
 
 def _check_sides(place: str, fault: FaultTable) -> None:
