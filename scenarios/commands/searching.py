@@ -23,9 +23,10 @@ from kafkasim.scenarios.commands.common import (
 )
 from kafkasim.scenarios.commands.runs import Apps, Settings, run_request
 from kafkasim.scenarios.language.files.rules import shown
+from kafkasim.scenarios.searching.about.parts import PARTS
 from kafkasim.scenarios.searching.draw import MODES, mode_of
 from kafkasim.scenarios.searching.given.plan import KINDS as DRAWN_KINDS
-from kafkasim.scenarios.searching.search import SWARM, Finding, Given, Source, Tally
+from kafkasim.scenarios.searching.search import Finding, Given, Source, Swarm, Tally
 from kafkasim.scenarios.searching.search import search as run_search
 from kafkasim.scenarios.showing.report import NOT_KEPT
 from kafkasim.scenarios.variants.compose import compose, only_mode
@@ -45,6 +46,14 @@ Only = Annotated[
     typer.Option(
         metavar="KIND",
         help="With SCENARIO: draw only faults of this kind, e.g. gc-pause. Repeatable.",
+    ),
+]
+About = Annotated[
+    str | None,
+    typer.Option(
+        metavar="PART",
+        help="Without SCENARIO: draw clients that all use groups or transactions, and strike them"
+        " again and again.",
     ),
 ]
 Sought = Annotated[
@@ -70,6 +79,7 @@ def search(
     settings: Settings = None,
     app: Apps = None,
     only: Only = None,
+    about: About = None,
     variant: Sought = None,
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds at most.")] = 100,
     first: Annotated[int, typer.Option(min=0, help="The first seed.")] = 1,
@@ -92,7 +102,7 @@ def search(
     """
     variants = list(variant or [])
     compose(variants)
-    source = given(scenario, settings, app, only)
+    source = given(scenario, settings, app, only, about)
     if mode is not None and scenario is not None:
         raise InputError("--mode: a SCENARIO sets its mode (cluster.mode); leave --mode out")
     span = _span(variants, mode, first, seeds) if scenario is None else range(first, first + seeds)
@@ -116,18 +126,24 @@ def given(
     settings: list[str] | None = None,
     app: str | None = None,
     only: list[str] | None = None,
+    about: str | None = None,
 ) -> Source:
     """Return where the scenarios of a search come from, by its arguments.
 
     Raises:
-        InputError: an option that needs SCENARIO, or no drawn fault is of such a kind.
+        InputError: an option that needs SCENARIO or does not go with it, or it names no part, or
+            no drawn fault is of such a kind.
         ScenarioError: there is no such scenario, or a setting is wrong.
     """
     if scenario is None:
         for option, value in (("--set", settings), ("--app", app), ("--only", only)):
             if value:
                 raise InputError(f"{option} needs SCENARIO")
-        return SWARM
+        if about is not None and about not in PARTS:
+            raise InputError(f"--about {about}: allowed are {' and '.join(PARTS)}")
+        return Swarm(about)
+    if about is not None:
+        raise InputError("--about: a SCENARIO has clients of its own; leave --about out")
     asked = [scenario, *(part for one in settings or () for part in ("--set", one))]
     asked += [] if app is None else ["--app", app]
     for kind in only or ():

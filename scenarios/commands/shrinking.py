@@ -16,7 +16,7 @@ from kafkasim.scenarios.commands.common import (
     say_json,
 )
 from kafkasim.scenarios.commands.runs import Apps, Settings, Variants, run_request
-from kafkasim.scenarios.commands.searching import Only, given
+from kafkasim.scenarios.commands.searching import About, Only, given
 from kafkasim.scenarios.language.tables import Scenario
 from kafkasim.scenarios.showing import report
 from kafkasim.scenarios.variants.compose import compose
@@ -44,6 +44,7 @@ def shrink(
     settings: Settings = None,
     app: Apps = None,
     only: Only = None,
+    about: About = None,
     variant: Variants = None,
     twin: Annotated[bool, typer.Option("--twin", help="Shrink the scenario's twin.")] = False,
     keep: Annotated[
@@ -66,8 +67,10 @@ def shrink(
     removed, and drawn.toml is the result.
     """
     if from_search is None:
-        if scenario is None or only:
-            raise InputError("give SCENARIO, --from-search N, or both; --only needs --from-search")
+        if scenario is None or only or about:
+            raise InputError(
+                "give SCENARIO, --from-search N, or both; --only and --about need --from-search"
+            )
         asked = run_request(scenario, settings, variant, twin, app=app)
         wanted, named = asked.scenario, asked.variants
     else:
@@ -75,7 +78,8 @@ def shrink(
             raise InputError("--twin does not go with --from-search")
         named = list(variant or [])
         compose(named)
-        wanted, seed = given(scenario, settings, app, only).scenario(from_search), from_search
+        source = given(scenario, settings, app, only, about)
+        wanted, seed = source.scenario(from_search), from_search
     directory = make_directory(out or Path("shrink") / f"{wanted.name}-{seed}")
     done = _shrunk(wanted, seed, directory, named, keep, budget)
     if json:

@@ -56,7 +56,7 @@ def transactions(rng: random.Random, data: dict[str, Any]) -> None:
                     group["config"]["isolation.level"] = "read_committed"
     _old_release(rng, data["cluster"], groups)
     if share < PROCESSING:
-        _add_processor(rng, data)
+        add_processor(rng, data)
 
 
 def _old_release(rng: random.Random, cluster: dict[str, Any], groups: list[dict[str, Any]]) -> None:
@@ -87,7 +87,8 @@ def _make_transactional(rng: random.Random, producer: dict[str, Any], name: str)
         del producer["config"]["max.in.flight.requests.per.connection"]
 
 
-def _add_processor(rng: random.Random, data: dict[str, Any]) -> None:
+def add_processor(rng: random.Random, data: dict[str, Any]) -> None:
+    """Let a group of processors read the topic, and write what they read to another one."""
     topic = data["topics"][0]
     replicas = len(topic["assignment"][0]) if topic.get("assignment") else 0
     factor = topic.get("replication-factor", replicas or 1)

@@ -21,6 +21,7 @@ from kafkasim.scenarios.language.files.rules import shown
 from kafkasim.scenarios.language.spec import parse
 from kafkasim.scenarios.language.tables import Scenario
 from kafkasim.scenarios.running.runner import run
+from kafkasim.scenarios.searching.about.parts import draw_about
 from kafkasim.scenarios.searching.draw import draw, mode_of
 from kafkasim.scenarios.searching.given.plan import with_faults
 from kafkasim.scenarios.showing.report import screen
@@ -46,13 +47,14 @@ class Source(Protocol):
 
 @dataclass(frozen=True)
 class Swarm:
-    """Scenarios that are drawn whole: cluster, workload and faults."""
+    """Scenarios that are drawn whole: cluster, workload and faults; all ``about`` one part."""
 
+    about: str | None = None  # one of parts.PARTS
     drawn_whole: bool = True
 
     def scenario(self, seed: int) -> Scenario:
         """Draw everything."""
-        data = draw(seed)
+        data = draw(seed) if self.about is None else draw_about(self.about, seed)
         return parse(data, data["name"])
 
     def mode(self, seed: int) -> str:
@@ -60,8 +62,9 @@ class Swarm:
         return mode_of(seed)
 
     def command(self, seed: int, variants: Sequence[str] = ()) -> str:
-        """Name the seed alone."""
-        return shlex.join(["kafkasim", "search", *_one(seed), *_named(variants)])
+        """Name the seed, and what it is about."""
+        part = [] if self.about is None else ["--about", self.about]
+        return shlex.join(["kafkasim", "search", *part, *_one(seed), *_named(variants)])
 
 
 SWARM = Swarm()

@@ -133,7 +133,7 @@ CASES: tuple[Case, ...] = (
         "needless-eviction",
     ),
     Case(
-        "a coordinator without its log",
+        "a deposed coordinator",
         "coordinator-on-a-failed-directory",
         "B61-zombie-offsets-in-txn",
         "duplicate-output",

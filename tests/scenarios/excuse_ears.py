@@ -52,7 +52,7 @@ from kafkasim.scenarios.judging.transactions.liveness.shares.moved_starts import
     LACKS_STATE,
     MOVED,
 )
-from kafkasim.scenarios.judging.transactions.outputs import NOT_DEPOSED
+from kafkasim.scenarios.judging.transactions.outputs import DEPOSED
 from kafkasim.scenarios.judging.verdict import Result
 
 Sign = Callable[[Any, tuple[Any, ...]], Any]
@@ -362,7 +362,7 @@ TOLD: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
     ("a batch that nobody verified", (UNVERIFIED,), ()),
     ("an id that nobody lists", (UNLISTED,), ()),
     ("a marker that was skipped", (SKIPPED_MARKER,), ()),
-    ("a coordinator without its log", (NOT_DEPOSED,), ()),
+    ("a deposed coordinator", (DEPOSED,), ()),
     ("offsets that have expired", (EXPIRED,), ()),
     ("deleted inputs that are there again", (DELETED_INPUTS,), ()),
     ("offsets that a failed transaction left over", (CARRIED,), ()),

@@ -90,7 +90,7 @@ def test_a_failure_is_kept_shrunk_and_runs_again(
         (["search", "--only", "crash"], "--only needs SCENARIO"),
         (["search", "acks-one-loses", "--only", "pause"], "--only pause: allowed are gc-pause,"),
         (["search", "acks-one-loses", "--mode", "kraft"], "--mode: a SCENARIO sets its mode"),
-        (["shrink", "acks-one-loses", "--only", "crash"], "--only needs --from-search"),
+        (["shrink", "acks-one-loses", "--only", "crash"], "--only and --about need --from-search"),
     ],
 )
 def test_what_does_not_go_together_is_refused(

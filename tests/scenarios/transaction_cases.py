@@ -792,38 +792,25 @@ def excused(story: str) -> Rows:
     return [*COORDINATORS, *(STORIES | RESTING)[story][0]]
 
 
-def answered(*between: tuple[str, Any], offset: int = 0, zookeeper: bool = True) -> Rows:
-    """A processor works again through an input that the group has committed.
+def answered(*, offset: int = 0, epoch: int = 0) -> Rows:
+    """A processor works again through an input that a coordinator of epoch 1 has committed.
 
-    A coordinator with epoch 0 tells the ``offset``; ``between`` its log directory's failure and the
-    answer something happens.
+    A coordinator of another ``epoch`` tells it the ``offset``.
     """
-    written = facts.ZkControllerWrite(1, 1, "/controller_epoch", 1)
-    mode = [("broker-3", written)] if zookeeper else []
-    topic = ("controller-1", facts.TopicCreated(3, "offsets-id", "__consumer_offsets", 1, 1, 1))
     return [
-        *TOPICS, topic, *mode, ("broker-2", facts.LogPlaced("offsets-id", 0, "/d1")),
-        *READER, *PROCESSOR, ("broker-2", facts.LogDirOffline("/d1", "id", "Input/output error")),
-        *between, *appended(0, 100, pid=-1), *polled(0, 100), *committed(1),
+        *TOPICS, *READER, *PROCESSOR, *appended(0, 100, pid=-1), *polled(0, 100), *committed(1),
         *appended(0, 100, pid=-1, topic=OUT),
-        ("broker-2", facts.OffsetFetched("g", "orders", 0, offset, 0)), *sought(offset),
+        ("broker-2", facts.OffsetFetched("g", "orders", 0, offset, epoch)), *sought(offset),
         *appended(1, 100, pid=-1, topic=OUT), *INPUT_LOG, *final((0, (100, 100), -1), topic=OUT),
     ]  # fmt: skip
 
 
 AGAIN = {"duplicate-output": 1, "duplicate": 1}
 STORIES |= {
-    "two outputs: a coordinator does not know that its log's directory failed it": (
-        answered(), {"duplicate": 1}),
-    "two outputs: the coordinator has restarted since": (
-        answered(("broker-2", facts.HostStarted(1))), AGAIN),
-    "two outputs: a coordinator in another directory": (
-        answered(("broker-2", facts.HostStarted(1)),
-                 ("broker-2", facts.LogPlaced("offsets-id", 0, "/d2")),
-                 ("broker-2", facts.LogDirOffline("/d1", "id", "Input/output error"))), AGAIN),
-    "two outputs: the coordinator did not tell an offset before the input": (
+    "two outputs: a deposed coordinator tells an offset of before": (answered(), {"duplicate": 1}),
+    "two outputs: the coordinator that committed the input tells it": (answered(epoch=1), AGAIN),
+    "two outputs: the deposed coordinator did not tell an offset before the input": (
         answered(offset=1), AGAIN),
-    "two outputs: a KRaft coordinator in a failed directory": (answered(zookeeper=False), AGAIN),
 }  # fmt: skip
 
 UNTIMELY = AGAIN | {"offset-regression": 1}

@@ -24,38 +24,22 @@ def _led_back(name: str, what: str, events: str, covers: str) -> str:
         GROUP BY run, group, record_id)"""
 
 
-_NOT_DEPOSED = f"""
-    failed AS (
-        SELECT run, node, home, home_partition, since
-        FROM (SELECT run, node, topic_id AS home, partition AS home_partition,
-                     offline.seq AS since, offline.directory AS gone,
-                     max_by(placed.directory, placed.seq) AS directory
-              FROM LogDirOffline AS offline JOIN LogPlaced AS placed USING (run, node)
-              LEFT SEMI JOIN ZkControllerWrite USING (run)
-              WHERE placed.seq < offline.seq
-              GROUP BY run, node, topic_id, partition, offline.seq, offline.directory)
-        WHERE directory = gone),
-    stale AS (
+_DEPOSED = f"""
+    outdated AS (
         SELECT run, group, topic_id, partition, seq, offset AS low, known.offset AS high
         FROM (SELECT *, max(IF(what = 'committed', struct(epoch, seq, offset), NULL)) OVER (
                   PARTITION BY run, group, topic, partition ORDER BY seq) AS known
-              FROM (SELECT run, group, topic, partition, seq, node, offset, 'told' AS what,
+              FROM (SELECT run, group, topic, partition, seq, offset, 'told' AS what,
                            coordinator_epoch AS epoch FROM OffsetFetched
                     UNION ALL
-                    SELECT run, group, topic, partition, seq, node, offset, 'committed',
+                    SELECT run, group, topic, partition, seq, offset, 'committed',
                            coordinator_epoch FROM OffsetCommitted)
-              JOIN processors USING (run, group))
+              LEFT SEMI JOIN processors USING (run, group))
         JOIN (SELECT DISTINCT run, topic, topic_id FROM TopicCreated) USING (run, topic)
-        JOIN (SELECT run, group, topic_id AS home, partition AS home_partition FROM homes)
-            USING (run, group)
-        JOIN failed USING (run, node, home, home_partition)
-        LEFT JOIN (SELECT run, node, collect_list(seq) AS starts FROM HostStarted
-                   GROUP BY run, node) USING (run, node)
-        WHERE what = 'told' AND epoch < known.epoch AND since < seq
-          AND NOT exists(coalesce(starts, array()), start -> start > since AND start < seq)),
-    {_led_back("told", "answers", "stale", "low <= offset AND offset < high")}"""
-"""How often a coordinator whose log is in a failed directory, and which nobody has told that it is
-deposed, led a group back to an input between its outputs (judging/transactions/outputs.py)."""
+        WHERE what = 'told' AND epoch < known.epoch),
+    {_led_back("told", "answers", "outdated", "low <= offset AND offset < high")}"""
+"""How often a coordinator that another one has followed led a group back to an input between its
+outputs (judging/transactions/outputs.py)."""
 
 _EXPIRED = f"""
     expiries AS (
@@ -122,12 +106,12 @@ _DELETED_INPUTS = f"""
 """How often a forgotten log start led a group back to an input between its outputs
 (judging/transactions/known/outputs/deleted_inputs.py)."""
 
-LED_BACK = f"{_NOT_DEPOSED},{_EXPIRED},{_DELETED_INPUTS}"
-"""Subqueries ``told``, ``forgotten`` and ``started_again``; they read ``processors``, ``homes`` and
+LED_BACK = f"{_DEPOSED},{_EXPIRED},{_DELETED_INPUTS}"
+"""Subqueries ``told``, ``forgotten`` and ``started_again``; they read ``processors`` and
 ``places``."""
 
 _EXCUSES = {
-    "answers": "coordinator-without-log",
+    "answers": "deposed-coordinator",
     "expiries": "expired-offsets",
     "starts_again": "deleted-inputs",
     "unverified": "unverified-batch",

@@ -6,8 +6,8 @@ what the group has committed. A producer that is not idempotent may write a reco
 offsets of the input, and then each of them has an output. A finding rests on the output where it
 was written, on the input's offset, and, where the group was reset, on its positions and commits.
 
-A group may be given an input again by a coordinator that Kafka does not depose (:class:`Answers`),
-when its committed offsets have expired (``known/outputs/expired_offsets.py``), and when deleted
+A group may be given an input again by a coordinator that is none any more (:class:`Answers`), when
+its committed offsets have expired (``known/outputs/expired_offsets.py``), and when deleted
 inputs are there again (``known/outputs/deleted_inputs.py``). An aborted output may be committed
 with a later one (``known/unverified.py``). A client may commit an input whose output it has aborted
 (``known/outputs/carried_offsets.py``).
@@ -18,7 +18,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kafkasim.model import facts
-from kafkasim.scenarios.judging.invariants.traced import coordinator_partition
 from kafkasim.scenarios.judging.readers.recreated.carried import CarriedOver
 from kafkasim.scenarios.judging.source import FactSource, PartitionKey, deleted_below
 from kafkasim.scenarios.judging.transactions.footing import END, Footing, Spot
@@ -38,7 +37,7 @@ from kafkasim.scenarios.judging.transactions.ledger import Ledger
 Finding = tuple[str, PartitionKey, str, int, int, str, list[Spot], str]
 """(anomaly, partition, detail, offset, record id, group, what it rests on, why Kafka does so)"""
 
-NOT_DEPOSED = "coordinator-without-log"
+DEPOSED = "deposed-coordinator"
 """Why a group was given committed inputs again: see :class:`Answers`."""
 
 RESETS = ("earliest", "latest", "truncation")
@@ -46,59 +45,31 @@ RESETS = ("earliest", "latest", "truncation")
 
 
 class Answers:
-    """Committed offsets as told by coordinators that have lost their log and do not know it.
+    """Committed offsets as told by coordinators that another one has followed.
 
-    In ZooKeeper mode a broker leaves partitions in failed directories out of a LeaderAndIsr request
-    (ReplicaManager.becomeLeaderOrFollower), so nobody tells the group coordinator that another
-    broker has the partition (RequestHandlerHelper.onLeadershipChange). It refuses commits, which
-    it cannot append, but answers heartbeats and OffsetFetch from memory until it restarts. A
-    processor that aborts a transaction goes back to what such a coordinator says. A KRaft broker
-    resigns by the metadata (BrokerMetadataPublisher).
+    A group coordinator answers OffsetFetch from memory, without a look at its log, until it hears
+    that another broker has its partition (GroupMetadataManager.getOffsets; isGroupLocal). A pause
+    or a cut may keep it from hearing that, and in ZooKeeper mode nobody tells it if its replica is
+    in a failed directory (ReplicaManager.becomeLeaderOrFollower leaves it out). A processor that
+    begins anew, or that aborts a transaction, goes back to what such a coordinator says. How long
+    one may answer is judged as STALESERVE.
     """
 
     def __init__(self, trace: FactSource) -> None:
         self._trace = trace
-        self._zookeeper = False
-        self._topics: dict[str, facts.TopicCreated] = {}
-        self._placed: dict[str, dict[PartitionKey, str]] = {}  # node -> directory by replica
-        self._offline: dict[str, dict[PartitionKey, None]] = {}  # node -> replicas
         self._committed: dict[tuple[str, str, int], tuple[int, int]] = {}  # epoch, offset
-        self._stale: dict[tuple[str, str, int], list[tuple[int, int, int]]] = {}
+        self._outdated: dict[tuple[str, str, int], list[tuple[int, int, int]]] = {}
         """By group and partition: offset told, offset committed, row"""
-        trace.subscribe(facts.TopicCreated, self._on_topic)
-        trace.subscribe(facts.LogPlaced, self._on_placed)
-        trace.subscribe(facts.LogDirOffline, self._on_offline)
-        trace.subscribe(facts.HostStarted, self._on_started)
-        trace.subscribe(facts.ZkControllerWrite, self._on_write)
         trace.subscribe(facts.OffsetCommitted, self._on_committed)
+
+    def follow(self) -> None:
+        """Follow what coordinators tell from now on."""
+        self._trace.subscribe(facts.OffsetFetched, self._on_fetched)
 
     def again(self, group: str, topic: str, number: int, offset: int, rows: list[int]) -> int:
         """Return how often between two of the rows such an answer led back to a committed input."""
-        told = self._stale.get((group, topic, number), [])
+        told = self._outdated.get((group, topic, number), [])
         return sum(low <= offset < high and min(rows) < row < max(rows) for low, high, row in told)
-
-    def _on_topic(self, _seq: int, _t: int, _node: str, fact: facts.TopicCreated) -> None:
-        self._topics[fact.topic_id] = fact
-
-    def _on_placed(self, _seq: int, _t: int, node: str, fact: facts.LogPlaced) -> None:
-        self._placed.setdefault(node, {})[fact.topic_id, fact.partition] = fact.directory
-
-    def _on_offline(self, _seq: int, _t: int, node: str, fact: facts.LogDirOffline) -> None:
-        """Follow the answers from the first failed directory on: without one they cost nothing."""
-        if self._zookeeper and not self._offline:
-            self._trace.subscribe(facts.OffsetFetched, self._on_fetched)
-        offline = self._offline.setdefault(node, {})
-        for key, directory in self._placed.get(node, {}).items():
-            if directory == fact.directory:
-                offline[key] = None
-
-    def _on_started(self, _seq: int, _t: int, node: str, _fact: facts.HostStarted) -> None:
-        self._placed.pop(node, None)
-        if node in self._offline:
-            self._offline[node] = {}
-
-    def _on_write(self, _seq: int, _t: int, _node: str, _fact: facts.ZkControllerWrite) -> None:
-        self._zookeeper = True
 
     def _on_committed(self, _seq: int, _t: int, _node: str, fact: facts.OffsetCommitted) -> None:
         place = (fact.group, fact.topic, fact.partition)
@@ -106,12 +77,11 @@ class Answers:
         if fact.coordinator_epoch >= known[0]:
             self._committed[place] = (fact.coordinator_epoch, fact.offset)
 
-    def _on_fetched(self, seq: int, _t: int, node: str, fact: facts.OffsetFetched) -> None:
+    def _on_fetched(self, seq: int, _t: int, _node: str, fact: facts.OffsetFetched) -> None:
         place = (fact.group, fact.topic, fact.partition)
         epoch, offset = self._committed.get(place, (-1, -1))
-        home = coordinator_partition("__consumer_offsets", fact.group, self._topics)
-        if fact.coordinator_epoch < epoch and home in self._offline.get(node, ()):
-            self._stale.setdefault(place, []).append((fact.offset, offset, seq))
+        if fact.coordinator_epoch < epoch:
+            self._outdated.setdefault(place, []).append((fact.offset, offset, seq))
 
 
 class Outputs:
@@ -188,7 +158,7 @@ class Outputs:
         An aborted output that a leader took ``late``, unverified, may be committed with another.
         """
         explained = max(1, len(given))
-        for why, answers in ((NOT_DEPOSED, self._answers), (EXPIRED, self._expired)):
+        for why, answers in ((DEPOSED, self._answers), (EXPIRED, self._expired)):
             explained += sum(
                 answers.again(group, self._names.get(of, ""), number, at, rows)
                 for (of, number), at in given
@@ -255,6 +225,7 @@ class Outputs:
             self._trace.subscribe(facts.Appended, self._on_appended)
             self._trace.subscribe(facts.Polled, self._on_polled)
             self._deleted.follow()
+            self._answers.follow()
         self._appended.setdefault(fact.topic, {})
         self._given.setdefault(fact.group, {})
         self.processors[(fact.group, fact.topics, fact.topic)] = None

@@ -14,7 +14,7 @@ from typing import Any
 from kafkasim.scenarios.searching.clients.cast import Cast
 from kafkasim.scenarios.searching.clients.members import MEMBERS
 from kafkasim.scenarios.searching.clients.moments import moment
-from kafkasim.scenarios.searching.clients.phases import stretched
+from kafkasim.scenarios.searching.clients.phases import stretched_once
 from kafkasim.scenarios.searching.clients.strikes import STRIKES
 from kafkasim.scenarios.searching.shapes.apart import is_about_its_faults
 
@@ -43,7 +43,7 @@ def meetings(rng: random.Random, data: dict[str, Any], mode: str) -> None:
     if rng.random() >= (OF_WRITERS if cast.writers else MEETINGS):
         return
     if rng.random() < STRETCHED:
-        stretched(cast)
+        stretched_once(cast)
         return
     strikes = rng.sample(STRIKES, 3)
     for _ in range(rng.choice((1, 1, 2))):

@@ -73,12 +73,23 @@ OF_PRODUCERS = (
 )
 
 
-def stretched(cast: Cast) -> None:
-    """Stretch a phase, and let one or two strikes fall into it."""
+def stretched_once(cast: Cast) -> None:
+    """Stretch a phase of a scenario whose groups hardly ever rebalance: another member comes."""
     rng = cast.rng
     phase = rng.choice(rng.choice(_pools(cast)))
-    if phase.who == "member" and rng.random() < 0.6:  # so that the group rebalances at all
+    if phase.who == "member" and rng.random() < 0.6:
         rng.choice((late_member, late_member, flapping_member))(cast)
+    _stretch(cast, phase)
+
+
+def stretched(cast: Cast) -> None:
+    """Stretch a phase."""
+    _stretch(cast, cast.rng.choice(cast.rng.choice(_pools(cast))))
+
+
+def _stretch(cast: Cast, phase: Phase) -> None:
+    """Hold the message that ends a phase, and let one or two strikes fall into it."""
+    rng = cast.rng
     when = {**phase.fact, "count": rng.randrange(1, phase.most + 1)}
     lasts = max(300.0, cast.away())
     begins = Anchor(0.1, when)

@@ -136,6 +136,12 @@ def client_steps(rng: random.Random, data: dict[str, Any], mode: str) -> None:
         _strike(cast, rng.choice(steps).when(rng))
 
 
+def strike_at_a_step(cast: Cast) -> None:
+    """Strike a client at one of the steps of its protocol."""
+    step = cast.rng.choice(cast.rng.choice(_pools(cast, False)))
+    _strike(cast, step.when(cast.rng))
+
+
 def _pools(cast: Cast, shares: bool) -> list[tuple[Step, ...]]:
     """Return the protocols that clients of the scenario have, those of groups more than once."""
     modern = [each["config"].get("group.protocol") == "consumer" for each in cast.groups]
