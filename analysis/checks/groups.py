@@ -1,4 +1,7 @@
-"""Who owns partitions and commits: double-owner, old-owners, early-handover, stale-commit."""
+"""Who owns partitions and commits: double-owner, old-owners, early-handover, stale-commit.
+
+Who is in a generation: changed-generation.
+"""
 
 from __future__ import annotations
 
@@ -83,9 +86,9 @@ have nothing then. An id that was told before is not new."""
 
 DOUBLE_OWNER = offending(
     # In the coordinator's view two members own one partition at a time: in one generation, or in a
-    # consumer group at all, whose present coordinator's view counts. A member owns what it was
-    # assigned last: a static member's new id takes it from the old one (KIP-345). A coordinator
-    # that loads a consumer group tells anew what each member owns. A member that the previous one
+    # consumer group at all, whose present coordinator's view counts. A static member of one that is
+    # away has the epoch -2, which is no generation. A member owns what it was assigned last: a
+    # static member's new id takes it from the old one (KIP-345). A coordinator that loads a consumer group tells anew what each member owns. A member that the previous one
     # told to be gone owns nothing once the next one has loaded: its log may not have the group any
     # more, and then it tells of nobody. What was owned before the group was a classic one for a
     # time may be told afterwards, and says that the member has nothing now. Nobody owns a partition
@@ -106,7 +109,7 @@ DOUBLE_OWNER = offending(
                       FROM (SELECT run, group, concat(format_string('generation %d', generation),
                                        repeat(', deleted before', lives)) AS place,
                                    member_id, seq, assignment
-                            FROM ({_LIVES}) WHERE assignment IS NOT NULL
+                            FROM ({_LIVES}) WHERE assignment IS NOT NULL AND generation >= 0
                             UNION ALL
                             SELECT run, group, format_string('era %d', era), member_id, seq,
                                    IF(by_heartbeat AND generation >= coalesce(classic, 0),
@@ -391,4 +394,30 @@ STALE_COMMIT = offending(
     " member_id, generation, newer",
     "array(group)",
     about(promise="promise"),
+)
+
+CHANGED_GENERATION = offending(
+    # A generation of a classic group becomes Stable with other members than it had when all had
+    # joined. A state that a coordinator has loaded is of another coordinator's generation.
+    # (judging/invariants/generations.py)
+    """
+    SELECT run, CAST(NULL AS STRING) AS topic_id, CAST(NULL AS BIGINT) AS partition, seq, group,
+           generation, member_ids, told.member_ids AS leader_knows
+    FROM (SELECT *, lag(state) OVER by_group AS before, lag(generation) OVER by_group AS of,
+                 last(IF(began, struct(member_ids), NULL), true) OVER (
+                     PARTITION BY run, node, group ORDER BY seq
+                     ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS told
+          FROM (SELECT run, node, group, seq, state, generation, member_ids, reason,
+                       state = 'CompletingRebalance'
+                       AND NOT coalesce(lag(state) OVER by_group = state
+                                        AND lag(generation) OVER by_group = generation, false)
+                           AS began
+                FROM GroupState WINDOW by_group AS (PARTITION BY run, node, group ORDER BY seq))
+          WINDOW by_group AS (PARTITION BY run, node, group ORDER BY seq))
+    WHERE state = 'Stable' AND before = 'CompletingRebalance' AND of = generation
+          AND reason != 'loaded' AND array_sort(member_ids) != array_sort(told.member_ids)""",
+    "'changed-generation'",
+    "'generation %d of group %s is Stable with %s; its leader was told of %s', generation, group,"
+    " array_join(member_ids, ', '), array_join(leader_knows, ', ')",
+    "array(group)",
 )

@@ -23,7 +23,7 @@ from kafkasim.scenarios.commands.common import (
 )
 from kafkasim.scenarios.commands.runs import Apps, Settings, run_request
 from kafkasim.scenarios.language.files.rules import shown
-from kafkasim.scenarios.searching.about.parts import PARTS
+from kafkasim.scenarios.searching.about.parts import ONLY_KRAFT, PARTS
 from kafkasim.scenarios.searching.draw import MODES, mode_of
 from kafkasim.scenarios.searching.given.plan import KINDS as DRAWN_KINDS
 from kafkasim.scenarios.searching.search import Finding, Given, Source, Swarm, Tally
@@ -52,8 +52,8 @@ About = Annotated[
     str | None,
     typer.Option(
         metavar="PART",
-        help="Without SCENARIO: draw clients that all use groups or transactions, and strike them"
-        " again and again.",
+        help="Without SCENARIO: draw clients that all use this part, and strike them again"
+        " and again: classic-groups, consumer-groups or transactions.",
     ),
 ]
 Sought = Annotated[
@@ -105,6 +105,8 @@ def search(
     source = given(scenario, settings, app, only, about)
     if mode is not None and scenario is not None:
         raise InputError("--mode: a SCENARIO sets its mode (cluster.mode); leave --mode out")
+    if mode == "zookeeper" and about in ONLY_KRAFT:
+        raise InputError(f"--mode {mode}: {about} need KRaft; leave --mode out")
     span = _span(variants, mode, first, seeds) if scenario is None else range(first, first + seeds)
     keeper = None if out is None else _keeper(out, budget, source)
     tally = _searched(span, variants, jobs, source, keeper, json)
@@ -140,7 +142,7 @@ def given(
             if value:
                 raise InputError(f"{option} needs SCENARIO")
         if about is not None and about not in PARTS:
-            raise InputError(f"--about {about}: allowed are {' and '.join(PARTS)}")
+            raise InputError(f"--about {about}: allowed are {', '.join(PARTS)}")
         return Swarm(about)
     if about is not None:
         raise InputError("--about: a SCENARIO has clients of its own; leave --about out")

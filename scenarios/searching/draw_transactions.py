@@ -123,6 +123,18 @@ def add_processor(rng: random.Random, data: dict[str, Any]) -> None:
     })  # fmt: skip
 
 
+def add_processors(rng: random.Random, data: dict[str, Any]) -> None:
+    """Let several processors read the topic: each takes over what another one had.
+
+    A session often ends before a transaction does, so that the partitions of a processor that
+    sleeps are given to another one while its transaction is open.
+    """
+    add_processor(rng, data)
+    drawn = data["workload"][-1]
+    drawn["count"] = rng.choice((2, 2, 3))
+    drawn["producer-config"]["transaction.timeout.ms"] = rng.choice((2000, 5000, 10_000))
+
+
 STALLED = 0.5
 """The share of the seeds with transactions in which what a transaction waits for comes late."""
 

@@ -21,8 +21,8 @@ from kafkasim.scenarios.language.files.rules import shown
 from kafkasim.scenarios.language.spec import parse
 from kafkasim.scenarios.language.tables import Scenario
 from kafkasim.scenarios.running.runner import run
-from kafkasim.scenarios.searching.about.parts import draw_about
-from kafkasim.scenarios.searching.draw import draw, mode_of
+from kafkasim.scenarios.searching.about.parts import draw_about, mode_about
+from kafkasim.scenarios.searching.draw import draw
 from kafkasim.scenarios.searching.given.plan import with_faults
 from kafkasim.scenarios.showing.report import screen
 from kafkasim.scenarios.variants.variant import VariantError
@@ -58,8 +58,8 @@ class Swarm:
         return parse(data, data["name"])
 
     def mode(self, seed: int) -> str:
-        """Even seeds are KRaft, odd ones ZooKeeper."""
-        return mode_of(seed)
+        """Even seeds are KRaft, odd ones ZooKeeper, if ZooKeeper has the part."""
+        return mode_about(self.about, seed)
 
     def command(self, seed: int, variants: Sequence[str] = ()) -> str:
         """Name the seed, and what it is about."""

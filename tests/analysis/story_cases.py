@@ -48,7 +48,7 @@ SPEC = {
 
 OF_GROUPS = (
     "early-handover", "stale-coordinator", "vanished-offset", "needless-eviction", "long-rebalance",
-    "needless-rebalance", "stale-commit",
+    "needless-rebalance", "stale-commit", "changed-generation",
 )  # fmt: skip
 
 

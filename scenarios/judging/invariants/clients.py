@@ -81,10 +81,13 @@ class Clients:
         """EXCL: a partition has one owner at a time in a generation.
 
         A static member that joins again gets the assignment of the id that it replaces, within the
-        generation (KIP-345); the coordinator takes it from the old id first.
+        generation (KIP-345); the coordinator takes it from the old id first. A static member of a
+        consumer group that is away has the epoch -2, which is no generation (KIP-848).
         """
-        owners = self._owners.setdefault((fact.group, fact.generation), {})
         self._told.setdefault(fact.group, {})[fact.member_id] = None
+        if fact.generation < 0:
+            return
+        owners = self._owners.setdefault((fact.group, fact.generation), {})
         for name in [name for name, (owner, _) in owners.items() if owner == fact.member_id]:
             if name not in fact.assignment:
                 del owners[name]

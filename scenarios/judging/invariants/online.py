@@ -2,7 +2,7 @@
 
 ACKED, MATCH, ISRDATA, HWMONO, MINISR and NODUP are in logs.py, LATEST and HORIZON in cleaned; META,
 ISRELIG, ONELEADER and READISR in metadata.py and zookeeper.py; STABLEREAD, EXCL and OFFSET in
-clients.py, EXCL of old consumers in owners.py; LOGORDER, EPOCHCACHE, PIDSTATE and ORDER in
+clients.py, changed-generation in generations.py, EXCL of old consumers in owners.py; LOGORDER, EPOCHCACHE, PIDSTATE and ORDER in
 final.py. The judges of needless harm are in ``judging/harm``.
 """
 
@@ -22,6 +22,7 @@ from kafkasim.scenarios.judging.invariants.final import (
     check_log,
     check_producer_state,
 )
+from kafkasim.scenarios.judging.invariants.generations import Generations
 from kafkasim.scenarios.judging.invariants.logs import Logs
 from kafkasim.scenarios.judging.invariants.metadata import Metadata, ReadReplicas
 from kafkasim.scenarios.judging.invariants.owners import Owners
@@ -42,7 +43,7 @@ INVARIANTS = (
     "MINISR", "NODUP", "ORDER", "LATEST", "HORIZON", "EXCL", "OFFSET", "META", "LOGORDER",
     "EPOCHCACHE", "PIDSTATE", *HARM,
     "needless-rebalance", "long-rebalance", "needless-eviction", "vanished-offset",
-    "stale-coordinator", "early-handover", "stale-commit",
+    "stale-coordinator", "early-handover", "stale-commit", "changed-generation",
 )  # fmt: skip
 
 
@@ -73,6 +74,7 @@ class Invariants:
         self._zookeeper = ZooKeeperWrites(self.cluster)
         self.clients = Clients(self.cluster, limits.retention_us)
         Handovers(self.cluster)
+        Generations(self.cluster)
         self.owners = Owners(self.cluster)
         Harm(self.cluster, limits)
         consumer_groups = ConsumerGroups(self.cluster, limits)

@@ -1,8 +1,8 @@
 """Scenarios about consumer groups: members come, go, restart and are slow, again and again.
 
 A group has the classic or the consumer protocol (KIP-848), with dynamic or static members
-(KIP-345). Some runs last for minutes, with timers of tens of seconds: only then is a rebalance
-longer than the shortest retention of offsets.
+(KIP-345). Some runs last for minutes, with timers of tens of seconds, and one of their members is
+stuck: only then is a rebalance longer than the shortest retention of offsets.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kafkasim.scenarios.searching.about.world import scenario, small_cluster, to
 from kafkasim.scenarios.searching.choices.clients import commits
 from kafkasim.scenarios.searching.clients.cast import Cast
 from kafkasim.scenarios.searching.clients.limits import limits
-from kafkasim.scenarios.searching.draw_transactions import add_processor
+from kafkasim.scenarios.searching.draw_transactions import add_processors
 from kafkasim.scenarios.searching.draw_workload import ASSIGNORS, permit_unreleased, permitted
 from kafkasim.scenarios.searching.shapes.focus import ms
 
@@ -32,31 +32,42 @@ SCALE = 8
 MOST_HEARTBEAT_MS = 15_000
 """group.consumer.max.heartbeat.interval.ms, as Kafka has it."""
 
-CHURN_MS = (600, 1500, 4000)
+CHURN_MS = (300, 1000, 3000)
 """How often, in the mean, a member stops."""
 
 PROCESSING = 0.2
 """The share of seeds with a group of processors (KIP-447)."""
 
 
-def draw(seed: int, mode: str) -> dict[str, Any]:
-    """Return the data of a scenario."""
-    rng = random.Random(f"about/groups/{seed}")
+def classic(seed: int, mode: str) -> dict[str, Any]:
+    """Return the data of a scenario about a group of the classic protocol."""
+    rng = random.Random(f"about/classic-groups/{seed}")
+    return _draw(rng, f"classic-groups-{seed}", mode, modern=False)
+
+
+def consumer(seed: int, mode: str) -> dict[str, Any]:
+    """Return the data of a scenario about a group of the consumer protocol, in KRaft mode."""
+    rng = random.Random(f"about/consumer-groups/{seed}")
+    return _draw(rng, f"consumer-groups-{seed}", mode, modern=True)
+
+
+def _draw(rng: random.Random, name: str, mode: str, *, modern: bool) -> dict[str, Any]:
     scale = SCALE if rng.random() < LONG else 1
-    data = scenario(f"groups-{seed}", mode, DURATION_MS * scale)
-    cluster = data["cluster"] = small_cluster(rng, mode, VERSIONS)
+    data = scenario(name, mode, DURATION_MS * scale)
+    versions = VERSIONS[1:] if modern else VERSIONS
+    cluster = data["cluster"] = small_cluster(rng, mode, versions)
     data["topics"] = [topic_of(rng, rng.choice((1, 2, 3, 4, 6)))]
     data["workload"] = [_producer(rng, scale)]
-    modern = cluster.get("kafka-version", "") >= "4" and rng.random() < 0.5
     members = _modern(rng, cluster, scale) if modern else _classic(rng, scale)
     data["workload"] += _members(rng, members, scale)
     data["expect"]["permits"] = permitted(data["workload"], False)
     if modern:
         permit_unreleased(data, ["group"])
     if rng.random() < PROCESSING:
-        add_processor(rng, data)
+        add_processors(rng, data)
     if scale > 1:
         cluster["config"]["offsets.retention.minutes"] = 1
+        cluster["config"]["replica.fetch.wait.max.ms"] = 500
     commits(rng, data)
     limits(rng, data)
     cast = Cast(rng, data, mode, 5000 * scale)
@@ -126,7 +137,7 @@ def _members(rng: random.Random, protocol: dict[str, Any], scale: int) -> list[d
         if rng.random() < 0.25:
             member["processing"] = slow
             config["max.poll.records"] = 1
-        if rng.random() < 0.15:
+        if index == 0 if scale > 1 else rng.random() < 0.15:
             member["stuck-at"] = ms(rng.randrange(500, 12_000) * scale)
             member["stuck-for"] = ms(config["max.poll.interval.ms"] * rng.uniform(0.2, 1.5))
         if rng.random() < 0.2:
@@ -139,11 +150,12 @@ def _come_and_go(cast: Cast, duration: float, scale: int) -> None:
     """Let members leave, die and come back all the time, each a short or a long time later.
 
     A group that does not rebalance shows little. What it agreed on is often out of date before its
-    members have done it.
+    members have done it. In a long run the stuck member stays, so that the rebalance waits for it.
     """
     rng, operations = cast.rng, cast.data["operations"]
-    members = [host for each in cast.groups for host in cast.hosts(each)]
-    every = rng.choice(CHURN_MS) * scale
+    coming = [each for each in cast.groups if scale == 1 or "stuck-at" not in each]
+    members = [host for each in coming for host in cast.hosts(each)]
+    every = CHURN_MS[-1] * scale if scale > 1 else rng.choice(CHURN_MS)
     busy = dict.fromkeys(members, 0.0)
     at = rng.uniform(500, 3000) * scale
     while at < duration * 0.85:

@@ -12,14 +12,23 @@ from kafkasim.scenarios.searching.draw import mode_of
 from kafkasim.scenarios.searching.worlds.releases import segments_that_all_take
 
 PARTS: dict[str, Callable[[int, str], dict[str, Any]]] = {
-    "groups": groups.draw,
+    "classic-groups": groups.classic,
+    "consumer-groups": groups.consumer,
     "transactions": transactions.draw,
 }
+
+ONLY_KRAFT = ("consumer-groups",)
+"""Parts that clusters with ZooKeeper do not have."""
+
+
+def mode_about(part: str | None, seed: int) -> str:
+    """Return the mode that a seed draws about a part, or about all of Kafka (None)."""
+    return "kraft" if part in ONLY_KRAFT else mode_of(seed)
 
 
 def draw_about(part: str, seed: int) -> dict[str, Any]:
     """Return the data of the scenario with this number about a part, one of :data:`PARTS`."""
-    mode = mode_of(seed)
+    mode = mode_about(part, seed)
     data = PARTS[part](seed, mode)
     effects(random.Random(f"about/{part}/{seed}/effects"), data, mode)
     segments_that_all_take(data)

@@ -10,7 +10,7 @@ from kafkasim.scenarios.searching.about.world import scenario, small_cluster, to
 from kafkasim.scenarios.searching.clients.cast import Cast
 from kafkasim.scenarios.searching.clients.limits import limits
 from kafkasim.scenarios.searching.draw_cluster import compaction, tables
-from kafkasim.scenarios.searching.draw_transactions import add_processor
+from kafkasim.scenarios.searching.draw_transactions import add_processors
 from kafkasim.scenarios.searching.draw_workload import permitted
 
 DURATION_MS = 20_000
@@ -32,12 +32,13 @@ def draw(seed: int, mode: str) -> dict[str, Any]:
     data["workload"].append(_reader(rng))
     data["expect"]["permits"] = permitted(data["workload"], False)
     if rng.random() < PROCESSING:
-        add_processor(rng, data)
-        data["workload"][-1]["count"] = rng.choice((2, 2, 3))
+        add_processors(rng, data)
     limits(rng, data)
     compaction(rng, data)
     tables(rng, data)
-    play_episodes(Cast(rng, data, mode), DURATION_MS)
+    cast = Cast(rng, data, mode)
+    cast.groups = cast.processors  # the readers show what was committed, and are left alone
+    play_episodes(cast, DURATION_MS)
     return data
 
 

@@ -58,7 +58,9 @@ def moment(rng: random.Random, cast: Cast) -> Anchor:
     """Draw a moment: shortly after a fact, or any time."""
     if rng.random() >= SEEN:
         return Anchor(float(rng.randrange(300, 6000)))
-    pools = [OF_ALL, OF_GROUPS, OF_GROUPS]
+    pools = [OF_ALL]
+    if cast.groups:
+        pools += [OF_GROUPS] * 2
     if cast.writers:
         pools += [OF_TRANSACTIONS] * 3
     if cast.processors:

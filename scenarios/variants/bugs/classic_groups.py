@@ -80,7 +80,7 @@ CLASSIC_GROUPS: tuple[Variant, ...] = (
     ),
     Variant(
         "B69-static-rejoin-in-completing", "KAFKA-9801", (StaticRejoinKeepsRebalance,),
-        "unseen", "B69-static-rejoin-in-completing",
+        "changed-generation", "B69-static-rejoin-in-completing",
         "A static member that restarts while the leader assigns gets partitions, and all of them"
         " are read.",
     ),

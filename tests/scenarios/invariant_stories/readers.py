@@ -51,6 +51,12 @@ STORIES: Stories = {  # name: what happened before, how it goes on well, and bad
         [("consumer-1", polled((0,), (10,)))],
         [("consumer-1", polled((0, 1), (10, 11)))],
     ),
+    "EXCL the epoch of a static member that is away is no generation": (
+        [OFFSETS, LOADED, ("broker-1", facts.GroupAssigned("billing", -2, "i-1", ("orders-0",)))],
+        [("broker-1", facts.GroupAssigned("billing", -2, "i-2", ("orders-0",)))],
+        [("broker-1", facts.GroupAssigned("billing", 2, "a", ("orders-0",))),
+         ("broker-1", facts.GroupAssigned("billing", 2, "b", ("orders-0",)))],
+    ),
     "EXCL two owners in a generation": (
         [assigned("m1", "orders-0")],
         [assigned("m2", "orders-1"), assigned("m2", "orders-0", generation=2)],
@@ -174,6 +180,18 @@ STORIES: Stories = {  # name: what happened before, how it goes on well, and bad
          group("CompletingRebalance", 2, "i-1")],
         [("broker-1", facts.GroupAssigned("billing", 2, "i-3", ("orders-0",)))],
         [("broker-1", facts.GroupAssigned("billing", 2, "i-b-2", ("orders-0",)))],
+    ),
+    "changed-generation a member has another id than the leader was told": (
+        [OFFSETS, LOADED, group("PreparingRebalance", 1, "a"),
+         group("CompletingRebalance", 2, "a", "b")],
+        [group("PreparingRebalance", 2, "a", "b-2"), group("CompletingRebalance", 3, "a", "b-2"),
+         group("Stable", 3, "b-2", "a")],
+        [group("CompletingRebalance", 2, "a", "b-2"), group("Stable", 2, "a", "b-2")],
+    ),
+    "changed-generation a coordinator that loads the generation was told by another one": (
+        [OFFSETS, LOADED, group("CompletingRebalance", 2, "a", "b")],
+        [group("Stable", 2, "a", "b-2", reason="loaded")],
+        [group("Stable", 2, "a", "b-2")],
     ),
     "stale-commit the group has gone on": (
         [OFFSETS, LOADED, commits(2)],
