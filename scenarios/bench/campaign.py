@@ -15,11 +15,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from statistics import median
 
+from kafkasim.scenarios.searching.about.parts import PARTS
 from kafkasim.scenarios.searching.draw import MODES, mode_of
-from kafkasim.scenarios.searching.search import Finding, search
+from kafkasim.scenarios.searching.search import Finding, Swarm, search
 from kafkasim.scenarios.variants.compose import compose, only_mode
 from kafkasim.scenarios.variants.registry import VARIANTS
 
@@ -51,9 +53,9 @@ def seeds_of(variant: str, first: int) -> Iterator[int]:
     return count(first + (MODES.index(mode) - MODES.index(mode_of(first))) % 2, 2)
 
 
-def searching(first: int, variant: str) -> Iterator[Finding]:
+def searching(first: int, variant: str, about: str | None = None) -> Iterator[Finding]:
     """Run the search of ``kafkasim search --variant``, one seed at a time."""
-    return search(seeds_of(variant, first), [variant])
+    return search(seeds_of(variant, first), [variant], source=Swarm(about))
 
 
 def campaign(
@@ -119,6 +121,7 @@ def main() -> None:
     parser.add_argument("--cap", type=float, default=60.0, help="CPU seconds of one (default 60)")
     parser.add_argument("--first", type=int, default=APART, help=f"first seed (default {APART})")
     parser.add_argument("--json", help="also append each variant's campaigns to this file")
+    parser.add_argument("--about", choices=PARTS, help="as of `kafkasim search`")
     options = parser.parse_args()
     names = options.variant or list(VARIANTS)
     for name in names:
@@ -127,7 +130,7 @@ def main() -> None:
     firsts = [options.first + APART * number for number in range(options.campaigns)]
     print(f"{'variant':36} CPU s until first found: the median, then each campaign")
     for name in names:
-        done = campaigns(name, firsts, options.cap)
+        done = campaigns(name, firsts, options.cap, partial(searching, about=options.about))
         print(line(name, done, len(firsts), options.cap), flush=True)
         if options.json:
             kept = [[None if c.seconds == NEVER else c.seconds, c.seed, c.tried] for c in done]

@@ -66,7 +66,8 @@ def within_reach(rng: random.Random, data: dict[str, Any]) -> None:
     sights = Sights(rng, data)
     for each in (*data["faults"], *data.get("operations", ())):
         if "when" in each and groups.never_record(each["when"]):
-            each["when"] = _instead(each["when"], sights)
+            begins = {key: each["when"][key] for key in ("after",) if key in each["when"]}
+            each["when"] = _instead(each["when"], sights) | begins
     for each in data["faults"]:
         _reach(each, data, groups)
 
