@@ -88,11 +88,12 @@ DOUBLE_OWNER = offending(
     # In the coordinator's view two members own one partition at a time: in one generation, or in a
     # consumer group at all, whose present coordinator's view counts. A static member of one that is
     # away has the epoch -2, which is no generation. A member owns what it was assigned last: a
-    # static member's new id takes it from the old one (KIP-345). A coordinator that loads a consumer group tells anew what each member owns. A member that the previous one
-    # told to be gone owns nothing once the next one has loaded: its log may not have the group any
-    # more, and then it tells of nobody. What was owned before the group was a classic one for a
-    # time may be told afterwards, and says that the member has nothing now. Nobody owns a partition
-    # of a topic that was deleted, or of a new one of its name; a coordinator may hear of it late.
+    # static member's new id takes it from the old one (KIP-345). A coordinator that loads a
+    # consumer group tells anew what each member owns. A member that the previous one told to be
+    # gone owns nothing once the next one has loaded: its log may not have the group any more, and
+    # then it tells of nobody. What was owned before the group was a classic one for a time may be
+    # told afterwards, and says that the member has nothing now. Nobody owns a partition of a topic
+    # that was deleted, or of a new one of its name; a coordinator may hear of it late.
     rf"""
     SELECT run, CAST(NULL AS STRING) AS topic_id,
            CAST(regexp_extract(tp, r'-(\d+)$', 1) AS BIGINT) AS partition,
@@ -197,7 +198,7 @@ OWNERS = offending(
     # was confirmed last, until it sends the release, its session ends or its process does, or
     # another one's release, which has waited for a session, takes it. A claim that is told after
     # its session has ended is void. A consumer gets no record of what it has released, and does not
-    # release what it held in a session that has ended (judging/invariants/owners.py).
+    # release what it held in a session that has ended (judging/invariants/groups/owners.py).
     f"""
     WITH sessions AS ({_SESSIONS}),
     drops AS (
@@ -399,7 +400,7 @@ STALE_COMMIT = offending(
 CHANGED_GENERATION = offending(
     # A generation of a classic group becomes Stable with other members than it had when all had
     # joined. A state that a coordinator has loaded is of another coordinator's generation.
-    # (judging/invariants/generations.py)
+    # (judging/invariants/groups/generations.py)
     """
     SELECT run, CAST(NULL AS STRING) AS topic_id, CAST(NULL AS BIGINT) AS partition, seq, group,
            generation, member_ids, told.member_ids AS leader_knows

@@ -265,12 +265,10 @@ class ShareGroupTable(Table):
 
 
 class WhenTable(Table):
-    """A condition: the ``count``-th fact of kind ``fact`` whose fields equal ``fields``.
+    """A condition: from ``after`` on the ``count``-th ``fact`` whose fields equal ``fields``.
 
-    With ``request`` or ``response`` in place of ``fact`` it is a message of that API, whose host is
-    the client. ``node`` restricts it to one host, or to the host that has a role by then.
-    ``at-least`` and ``at-most`` bound numbers, and lists by their length. What comes within the
-    first ``after`` does not count.
+    ``request`` and ``response`` are messages of an API, whose host is the client. ``node`` is a
+    host, or a role that it has by then. ``at-least`` and ``at-most`` bound numbers and lengths.
     """
 
     fact: str = ""

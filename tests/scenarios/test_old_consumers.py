@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kafkasim.scenarios.cli import invoke
-from kafkasim.scenarios.judging.invariants.owners import Owners
+from kafkasim.scenarios.judging.invariants.groups.owners import Owners
 from kafkasim.scenarios.judging.invariants.traced import TracedCluster
 from kafkasim.scenarios.language.spec import ScenarioError, parse
 from tests.analysis.owner_cases import OWNERS, TOPIC, owner

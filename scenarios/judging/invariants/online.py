@@ -2,8 +2,8 @@
 
 ACKED, MATCH, ISRDATA, HWMONO, MINISR and NODUP are in logs.py, LATEST and HORIZON in cleaned; META,
 ISRELIG, ONELEADER and READISR in metadata.py and zookeeper.py; STABLEREAD, EXCL and OFFSET in
-clients.py, changed-generation in generations.py, EXCL of old consumers in owners.py; LOGORDER, EPOCHCACHE, PIDSTATE and ORDER in
-final.py. The judges of needless harm are in ``judging/harm``.
+clients.py, EXCL of old consumers and changed-generation in groups; LOGORDER, EPOCHCACHE, PIDSTATE
+and ORDER in final.py. The judges of needless harm are in ``judging/harm``.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from kafkasim.scenarios.judging.invariants.final import (
     check_log,
     check_producer_state,
 )
-from kafkasim.scenarios.judging.invariants.generations import Generations
+from kafkasim.scenarios.judging.invariants.groups.generations import Generations
+from kafkasim.scenarios.judging.invariants.groups.owners import Owners
 from kafkasim.scenarios.judging.invariants.logs import Logs
 from kafkasim.scenarios.judging.invariants.metadata import Metadata, ReadReplicas
-from kafkasim.scenarios.judging.invariants.owners import Owners
 from kafkasim.scenarios.judging.invariants.traced import LogView, TracedCluster, Violation
 from kafkasim.scenarios.judging.invariants.zookeeper import ZooKeeperWrites
 from kafkasim.scenarios.judging.readers.handover import Handovers

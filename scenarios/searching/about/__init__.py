@@ -1,1 +1,1 @@
-"""Scenarios about one part of Kafka: all of their clients use it, and it is struck again and again."""
+"""Scenarios about one part of Kafka: all their clients use it, and are struck again and again."""

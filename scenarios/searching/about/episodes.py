@@ -1,4 +1,4 @@
-"""Episodes: encounters with the protocols of clients, one after the other, as long as the run lasts.
+"""Episodes: encounters with the protocols of clients, one after the other, until the end.
 
 The swarm has one or two encounters in a run. Whether one does harm depends on what came before it:
 on a transaction that has just been aborted, on a member that has just got a new id. Here each

@@ -53,7 +53,7 @@ def consumer(seed: int, mode: str) -> dict[str, Any]:
 
 def _draw(rng: random.Random, name: str, mode: str, *, modern: bool) -> dict[str, Any]:
     scale = SCALE if rng.random() < LONG else 1
-    data = scenario(name, mode, DURATION_MS * scale)
+    data = scenario(name, DURATION_MS * scale)
     versions = VERSIONS[1:] if modern else VERSIONS
     cluster = data["cluster"] = small_cluster(rng, mode, versions)
     data["topics"] = [topic_of(rng, rng.choice((1, 2, 3, 4, 6)))]
@@ -97,12 +97,10 @@ def _classic(rng: random.Random, scale: int) -> dict[str, Any]:
 def _modern(rng: random.Random, cluster: dict[str, Any], scale: int) -> dict[str, Any]:
     """Draw what brokers set for members of consumer groups, and what the members choose."""
     session = rng.choice((1500, 3000, 6000)) * scale
-    for name, chosen in (
-        ("session.timeout.ms", session),
-        ("heartbeat.interval.ms", min(session // rng.choice((3, 10)), MOST_HEARTBEAT_MS)),
-    ):
-        cluster["config"][f"group.consumer.min.{name}"] = chosen
-        cluster["config"][f"group.consumer.{name}"] = chosen
+    heartbeat = min(session // rng.choice((3, 10)), MOST_HEARTBEAT_MS)
+    for name, time in (("session.timeout.ms", session), ("heartbeat.interval.ms", heartbeat)):
+        cluster["config"][f"group.consumer.min.{name}"] = time
+        cluster["config"][f"group.consumer.{name}"] = time
     chosen = {"group.protocol": "consumer"}
     if rng.random() < 0.5:
         chosen["group.remote.assignor"] = rng.choice(("uniform", "range"))

@@ -25,7 +25,7 @@ PROCESSING = 0.4
 def draw(seed: int, mode: str) -> dict[str, Any]:
     """Return the data of a scenario."""
     rng = random.Random(f"about/transactions/{seed}")
-    data = scenario(f"transactions-{seed}", mode, DURATION_MS)
+    data = scenario(f"transactions-{seed}", DURATION_MS)
     data["cluster"] = small_cluster(rng, mode, VERSIONS)
     data["topics"] = [topic_of(rng, rng.choice((1, 2, 3, 4)))]
     data["workload"] = [_writer(rng, index) for index in range(rng.choice((1, 1, 2)))]

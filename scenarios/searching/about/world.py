@@ -44,7 +44,7 @@ def topic_of(rng: random.Random, partitions: int) -> dict[str, Any]:
     return {"name": "orders", "partitions": partitions, "replication-factor": 3, "config": config}
 
 
-def scenario(name: str, mode: str, duration: float) -> dict[str, Any]:
+def scenario(name: str, duration: float) -> dict[str, Any]:
     """Return the frame of a scenario; cluster, topics and workload are missing."""
     return {
         "name": name,

@@ -1,0 +1,1 @@
+"""Who owns partitions, and who is in a generation of a group."""
