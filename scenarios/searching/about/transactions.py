@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from kafkasim.scenarios.searching.about.episodes import play_episodes
-from kafkasim.scenarios.searching.about.world import scenario, small_cluster, topic_of
+from kafkasim.scenarios.searching.about.clients import strike_clients
+from kafkasim.scenarios.searching.about.world import reader, scenario, small_cluster, topic_of
 from kafkasim.scenarios.searching.clients.cast import Cast
 from kafkasim.scenarios.searching.clients.limits import limits
 from kafkasim.scenarios.searching.draw_cluster import compaction, tables
@@ -29,7 +29,8 @@ def draw(seed: int, mode: str) -> dict[str, Any]:
     data["cluster"] = small_cluster(rng, mode, VERSIONS)
     data["topics"] = [topic_of(rng, rng.choice((1, 2, 3, 4)))]
     data["workload"] = [_writer(rng, index) for index in range(rng.choice((1, 1, 2)))]
-    data["workload"].append(_reader(rng))
+    data["workload"].append(reader(rng))
+    data["workload"][-1]["config"]["isolation.level"] = "read_committed"
     data["expect"]["permits"] = permitted(data["workload"], False)
     if rng.random() < PROCESSING:
         add_processors(rng, data)
@@ -38,7 +39,7 @@ def draw(seed: int, mode: str) -> dict[str, Any]:
     tables(rng, data)
     cast = Cast(rng, data, mode)
     cast.groups = cast.processors  # the readers show what was committed, and are left alone
-    play_episodes(cast, DURATION_MS)
+    strike_clients(cast, DURATION_MS)
     return data
 
 
@@ -65,22 +66,4 @@ def _writer(rng: random.Random, index: int) -> dict[str, Any]:
         "transaction-time": rng.choice(("100ms", "1s", "10s")),
         "abort-share": rng.choice((0, 0.1, 0.4)),
         "config": config,
-    }
-
-
-def _reader(rng: random.Random) -> dict[str, Any]:
-    return {
-        "kind": "consumer-group",
-        "group": "readers",
-        "commit": rng.choice(("auto", "sync", "async")),
-        "config": {
-            "isolation.level": "read_committed",
-            "auto.offset.reset": "earliest",
-            "session.timeout.ms": 3000,
-            "heartbeat.interval.ms": 1000,
-            "auto.commit.interval.ms": 1000,
-            "request.timeout.ms": 2000,
-            "default.api.timeout.ms": 5000,
-            "metadata.max.age.ms": 5000,
-        },
     }

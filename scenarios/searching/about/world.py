@@ -1,4 +1,4 @@
-"""The cluster of a scenario about clients: three brokers with one coordinator of each kind, mostly.
+"""The cluster of a scenario about clients: three brokers, mostly with one of each coordinator.
 
 It is as small as Kafka's rules let it be, so that most of a run's events are those of the clients.
 Each broker leads, follows and coordinates.
@@ -42,6 +42,25 @@ def topic_of(rng: random.Random, partitions: int) -> dict[str, Any]:
     """Draw the topic that all clients use."""
     config = {"min.insync.replicas": rng.choice((1, 2))}
     return {"name": "orders", "partitions": partitions, "replication-factor": 3, "config": config}
+
+
+def reader(rng: random.Random) -> dict[str, Any]:
+    """Draw a consumer that reads all, and so shows what there is."""
+    return {
+        "kind": "consumer-group",
+        "group": "readers",
+        "count": 1,
+        "commit": rng.choice(("auto", "sync", "async")),
+        "config": {
+            "auto.offset.reset": "earliest",
+            "session.timeout.ms": 3000,
+            "heartbeat.interval.ms": 1000,
+            "auto.commit.interval.ms": 1000,
+            "request.timeout.ms": 2000,
+            "default.api.timeout.ms": 5000,
+            "metadata.max.age.ms": 5000,
+        },
+    }
 
 
 def scenario(name: str, duration: float) -> dict[str, Any]:
