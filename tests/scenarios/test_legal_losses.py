@@ -111,6 +111,9 @@ FORGOT = "forgotten-expansion"
     ("rows", "found"),
     [
         ([FORGETS, JOINS, UNAWAITED], [("ISRDATA", FORGOT)]),
+        ([FORGETS, UNAWAITED, JOINS], [("ISRDATA", FORGOT)]),
+        ([UNAWAITED, JOINS], [("ISRDATA", "")]),
+        ([FORGETS, LEARNS, UNAWAITED, JOINS], [("ISRDATA", "")]),
         ([JOINS, UNAWAITED], [("ISRDATA", "")]),
         ([FORGETS, LEARNS, JOINS, UNAWAITED], [("ISRDATA", "")]),
         ([("broker-1", facts.ExpansionForgotten(T, P, 0, 3, (3,))), JOINS, UNAWAITED],

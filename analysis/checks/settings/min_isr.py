@@ -7,15 +7,26 @@ from kafkasim.analysis.checks.base import offending
 SPREAD_US = 1_500_000
 
 _LOW = """
-    -- Advances with fewer replicas than the topic or the brokers have ever asked for.
-    SELECT marks.run, topic_id, partition, seq, t_us, node, leader_epoch, high_watermark,
-           size(acknowledged) AS replicas, topic, since, created_isr, factor
-    FROM HighWatermark AS marks
-    JOIN (SELECT run, topic_id, any_value(topic) AS topic, min(offset) AS since,
-                 any_value(min_isr) AS created_isr, any_value(replication_factor) AS factor
-          FROM TopicCreated GROUP BY run, topic_id) USING (run, topic_id)
-    LEFT JOIN (SELECT run, max(value) AS most FROM minima GROUP BY run) USING (run)
-    WHERE size(acknowledged) < least(greatest(created_isr, coalesce(most, 1)), factor)"""
+    -- Advances with fewer replicas than the topic or the brokers have ever asked for; the factor is
+    -- the fewest replicas that the partition has had in the leader's epoch.
+    SELECT run, topic_id, partition, seq, t_us, node, leader_epoch, high_watermark, marks.replicas,
+           topic, since, created_isr,
+           least(created_factor, array_min(transform(
+               filter(told, each -> each.seq < marks.seq), each -> each.replicas))) AS factor
+    FROM (SELECT marks.run, topic_id, partition, seq, t_us, node, leader_epoch, high_watermark,
+                 size(acknowledged) AS replicas, topic, since, created_isr, created_factor
+          FROM HighWatermark AS marks
+          JOIN (SELECT run, topic_id, any_value(topic) AS topic, min(offset) AS since,
+                       any_value(min_isr) AS created_isr,
+                       any_value(replication_factor) AS created_factor
+                FROM TopicCreated GROUP BY run, topic_id) USING (run, topic_id)
+          LEFT JOIN (SELECT run, max(value) AS most FROM minima GROUP BY run) USING (run)
+          WHERE size(acknowledged)
+              < least(greatest(created_isr, coalesce(most, 1)), created_factor)) AS marks
+    LEFT JOIN (SELECT run, topic_id, partition, leader_epoch,
+                      collect_list(struct(seq, size(replicas) AS replicas)) AS told
+               FROM PartitionChanged GROUP BY run, topic_id, partition, leader_epoch)
+        USING (run, topic_id, partition, leader_epoch)"""
 
 _MINIMA = """
     -- The changes of the minimum, each once; a controller may tell again what one before told.

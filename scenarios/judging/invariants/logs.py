@@ -278,7 +278,7 @@ class Logs:
             )  # fmt: skip
         self._hw[key] = hw
         created = self.cluster.topics.get(fact.topic_id)
-        needed = 0 if created is None else self._minima.needed(created, node, t)
+        needed = 0 if created is None else self._minima.needed(created, node, t, fact)
         if len(fact.acknowledged) < needed:
             needed -= self._strangers.count(place, fact.leader_epoch, node)
         if len(fact.acknowledged) < needed:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kafkasim.model import facts
-from tests.scenarios.fact_makers import Row, appended, created, high_watermark
-from tests.scenarios.invariant_stories.common import Stories, later
+from tests.scenarios.fact_makers import P, Row, T, appended, created, high_watermark
+from tests.scenarios.invariant_stories.common import ALIVE, Stories, later
 
 
 def _set(offset: int, value: str | None, resource: str = "topic:orders") -> Row:
@@ -25,7 +25,22 @@ LOW_ONCE: list[Row] = [
 ZOOKEEPER: list[Row] = [("zookeeper-1", facts.ZooKeeperRole("leading", 1, 1))]
 ZK_LOW_ONCE: list[Row] = [*ZOOKEEPER, *TWO, _set(5, "1"), later(90), _set(6, "2")]
 
+
+def _reassigned(*replicas: int, epoch: int = 0) -> Row:
+    return "controller-1", facts.PartitionChanged(
+        9, T, P, 1, epoch, 9, (1,), replicas, "reassignment", False
+    )
+
+
 STORIES: Stories = {
+    "MINISR a partition has fewer replicas than the minimum": (
+        [*ALIVE, *ONE, _set(5, "3"), _knows(5), later(1), _knows(6), _reassigned(1)],
+        [ALONE], [("broker-1", high_watermark(1, (1,), epoch=1))],
+    ),
+    "MINISR the leader's epoch has begun with more replicas": (
+        [*ALIVE, *TWO, _reassigned(1), _reassigned(1, 2, epoch=1)],
+        [ALONE], [("broker-1", high_watermark(1, (1,), epoch=1))],
+    ),
     "MINISR a minimum that was low once": (
         LOW_ONCE, [later(1), ALONE], [_knows(6), later(1), _knows(7), ALONE],
     ),

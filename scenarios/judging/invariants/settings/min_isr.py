@@ -2,8 +2,10 @@
 
 A leader moves its high watermark while its ISR has as many members as its own min.insync.replicas
 asks for (Partition.isUnderMinIsr): the topic's, else the one of this broker, else the one of all
-brokers, and no more than there are replicas. A change counts there from when the broker has applied
-it until it has applied the next one, so a value that was low once permits nothing afterwards.
+brokers, and no more than there are replicas (Partition.effectiveMinIsr). A reassignment may leave
+fewer: the fewest that the partition has had in the leader's epoch count. A change of the setting
+counts there from when the broker has applied it until it has applied the next one, so a value that
+was low once permits nothing afterwards.
 
 KRaft: a broker tells up to which offset it has applied metadata when it begins to publish it
 (MetadataLoader). BrokerMetadataPublisher publishes the roles of replicas first, and their leader
@@ -55,14 +57,21 @@ class MinimaInForce:
         self._changes: dict[str, list[_Change]] = {}  # by resource
         self._applied: dict[str, tuple[int, int, int]] = {}
         """By broker: the offset that it told last, when, and the one that it had told before"""
+        self._fewest: dict[tuple[str, int, int], int] = {}
+        """By partition and leader epoch: the fewest replicas that it had"""
+        trace.subscribe(facts.PartitionChanged, self._on_changed)
         trace.subscribe(facts.ConfigChanged, self._on_config)
         trace.subscribe(facts.MetadataCommitted, self._on_metadata)
         trace.subscribe(facts.ZooKeeperRole, self._on_role)
 
-    def needed(self, created: facts.TopicCreated, node: str, t: int) -> int:
+    def needed(
+        self, created: facts.TopicCreated, node: str, t: int, fact: facts.HighWatermark
+    ) -> int:
         """Return the lowest effective minimum that may be in force at a leader at ``t``."""
+        epoch = (fact.topic_id, fact.partition, fact.leader_epoch)
+        replicas = min(created.replication_factor, self._fewest.get(epoch, 1 << 31))
         if not self._changes:
-            return min(created.min_isr, created.replication_factor)
+            return min(created.min_isr, replicas)
         own = self._values(f"topic:{created.topic}", created.offset, node, t)
         found = [each for each in own if isinstance(each, int)]
         for each in own:
@@ -72,7 +81,7 @@ class MinimaInForce:
                 found += [
                     min(first, of_brokers) if each == NEVER and self._ensemble else of_brokers
                 ]
-        return min(*found, created.replication_factor)
+        return min(*found, replicas)
 
     def _of_brokers(self, node: str, t: int, default: int) -> int:
         """Return the lowest minimum of a topic without an own one; ``default`` if none is set."""
@@ -108,6 +117,10 @@ class MinimaInForce:
             and not struck([change.node, *self._ensemble], begun, begun + SPREAD_US)
             and not struck([node, *self._ensemble], max(begun, t - SPREAD_US), t, healing=True)
         )
+
+    def _on_changed(self, _seq: int, _t: int, _node: str, fact: facts.PartitionChanged) -> None:
+        epoch, count = (fact.topic_id, fact.partition, fact.leader_epoch), len(fact.replicas)
+        self._fewest[epoch] = min(count, self._fewest.get(epoch, count))
 
     def _on_config(self, _seq: int, t: int, node: str, fact: facts.ConfigChanged) -> None:
         """Note a value; one that a new controller tells again is an old one."""
