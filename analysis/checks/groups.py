@@ -399,7 +399,8 @@ STALE_COMMIT = offending(
 
 CHANGED_GENERATION = offending(
     # A generation of a classic group becomes Stable with other members than it had when all had
-    # joined. A state that a coordinator has loaded is of another coordinator's generation.
+    # joined. A state that a coordinator has loaded is of another coordinator's generation, and that
+    # of a group which has changed its protocol meanwhile is of a consumer group.
     # (judging/invariants/groups/generations.py)
     """
     SELECT run, CAST(NULL AS STRING) AS topic_id, CAST(NULL AS BIGINT) AS partition, seq, group,
@@ -413,7 +414,12 @@ CHANGED_GENERATION = offending(
                        AND NOT coalesce(lag(state) OVER by_group = state
                                         AND lag(generation) OVER by_group = generation, false)
                            AS began
-                FROM GroupState WINDOW by_group AS (PARTITION BY run, node, group ORDER BY seq))
+                FROM (SELECT run, node, group, seq, state, generation, member_ids, reason
+                      FROM GroupState
+                      UNION ALL
+                      SELECT run, node, group, seq, 'converted', NULL, NULL, NULL
+                      FROM GroupConverted)
+                WINDOW by_group AS (PARTITION BY run, node, group ORDER BY seq))
           WINDOW by_group AS (PARTITION BY run, node, group ORDER BY seq))
     WHERE state = 'Stable' AND before = 'CompletingRebalance' AND of = generation
           AND reason != 'loaded' AND array_sort(member_ids) != array_sort(told.member_ids)""",

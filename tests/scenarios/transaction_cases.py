@@ -806,14 +806,13 @@ def answered(*, offset: int = 0, epoch: int = 0) -> Rows:
 
 
 AGAIN = {"duplicate-output": 1, "duplicate": 1}
+UNTIMELY = AGAIN | {"offset-regression": 1}
 STORIES |= {
     "two outputs: a deposed coordinator tells an offset of before": (answered(), {"duplicate": 1}),
-    "two outputs: the coordinator that committed the input tells it": (answered(epoch=1), AGAIN),
+    "two outputs: the coordinator that committed the input tells it": (answered(epoch=1), UNTIMELY),
     "two outputs: the deposed coordinator did not tell an offset before the input": (
         answered(offset=1), AGAIN),
 }  # fmt: skip
-
-UNTIMELY = AGAIN | {"offset-regression": 1}
 
 
 def deleted_again(

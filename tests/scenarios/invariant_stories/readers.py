@@ -181,19 +181,22 @@ STORIES: Stories = {  # name: what happened before, how it goes on well, and bad
         [("broker-1", facts.GroupAssigned("billing", 2, "i-3", ("orders-0",)))],
         [("broker-1", facts.GroupAssigned("billing", 2, "i-b-2", ("orders-0",)))],
     ),
-    "changed-generation a member has another id than the leader was told": (
-        [OFFSETS, LOADED, group("PreparingRebalance", 1, "a-1"),
-         group("CompletingRebalance", 2, "a-1", "b-1"),
-         asks("JoinGroup", "", -1, instance="b")],
-        [group("PreparingRebalance", 2, "a-1", "b-2"),
-         group("CompletingRebalance", 3, "a-1", "b-2"), group("Stable", 3, "b-2", "a-1")],
-        [group("CompletingRebalance", 2, "a-1", "b-2"), group("Stable", 2, "a-1", "b-2")],
+    "changed-generation a member has left since the leader was told": (
+        [OFFSETS, LOADED, group("PreparingRebalance", 1, "a"),
+         group("CompletingRebalance", 2, "a", "b"), asks("LeaveGroup", "b", 2)],
+        [group("PreparingRebalance", 2, "a"), group("CompletingRebalance", 3, "a"),
+         group("Stable", 3, "a")],
+        [group("CompletingRebalance", 2, "a"), group("Stable", 2, "a")],
     ),
     "changed-generation a coordinator that loads the generation was told by another one": (
-        [OFFSETS, LOADED, group("CompletingRebalance", 2, "a-1", "b-1"),
-         asks("JoinGroup", "", -1, instance="b")],
-        [group("Stable", 2, "a-1", "b-2", reason="loaded")],
-        [group("Stable", 2, "a-1", "b-2")],
+        [OFFSETS, LOADED, group("CompletingRebalance", 2, "a", "b"), asks("LeaveGroup", "b", 2)],
+        [group("Stable", 2, "a", reason="loaded")],
+        [group("Stable", 2, "a")],
+    ),
+    "changed-generation a group that has become a consumer group": (
+        [OFFSETS, LOADED, group("CompletingRebalance", 2, "a", "b"), asks("LeaveGroup", "b", 2)],
+        [("broker-1", facts.GroupConverted("billing", "consumer", "")), group("Stable", 2, "a")],
+        [group("Stable", 2, "a")],
     ),
     "stale-commit the group has gone on": (
         [OFFSETS, LOADED, commits(2)],

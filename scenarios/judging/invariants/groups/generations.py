@@ -23,6 +23,7 @@ class Generations:
         self._cluster = cluster
         self._told: dict[tuple[str, str], facts.GroupState] = {}  # by node and group
         cluster.trace.subscribe(facts.GroupState, self._on_state)
+        cluster.trace.subscribe(facts.GroupConverted, self._on_converted)
 
     def _on_state(self, seq: int, t: int, node: str, fact: facts.GroupState) -> None:
         place = (node, fact.group)
@@ -41,3 +42,7 @@ class Generations:
                 f" {', '.join(fact.member_ids)}; its leader was told of"
                 f" {', '.join(told.member_ids)}",
             )  # fmt: skip
+
+    def _on_converted(self, _s: int, _t: int, node: str, fact: facts.GroupConverted) -> None:
+        """The states of a consumer group are told from now on, and it may be Stable, too (KIP-848)."""
+        self._told.pop((node, fact.group), None)
