@@ -44,5 +44,5 @@ class Generations:
             )  # fmt: skip
 
     def _on_converted(self, _s: int, _t: int, node: str, fact: facts.GroupConverted) -> None:
-        """The states of a consumer group are told from now on, and it may be Stable, too (KIP-848)."""
+        """From now on the states of a consumer group are told, and it may be Stable, too."""
         self._told.pop((node, fact.group), None)
