@@ -229,8 +229,8 @@ class TracedPartition:
         """Account for a high watermark of a leader that has forgotten an expansion.
 
         ``before`` is its high watermark before. Members that joined, or will join, and that the
-        leader does not know to hold the records, may lack them. If the controller has made one of them the leader
-        of a later epoch, what that one lacks is lost at once: return True.
+        leader does not know to hold the records, may lack them. If the controller has made one the
+        leader of a later epoch, what that one lacks is lost at once: return True.
         """
         leader = self.replica(node)
         for member in self.forgotten.get((node, fact.leader_epoch), ()):
