@@ -1,7 +1,8 @@
 """Encounters of clients: those that the swarm has, too.
 
 A client is struck at a step of its protocol (seldom/steps.py), a phase is stretched
-(clients/phases.py), somebody is struck at a moment (clients/moments.py).
+(clients/phases.py), somebody is struck at a moment (clients/moments.py). A server that clients use
+is cut from the other servers.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from kafkasim.scenarios.searching.clients.moments import moment
 from kafkasim.scenarios.searching.clients.phases import stretched
 from kafkasim.scenarios.searching.clients.strikes import STRIKES
 from kafkasim.scenarios.searching.seldom.steps import strike_at_a_step
+from kafkasim.scenarios.searching.shapes.focus import ms
 
 
 def struck(cast: Cast) -> None:
@@ -26,7 +28,25 @@ def struck(cast: Cast) -> None:
         delay += cast.near()
 
 
-ENCOUNTERS: tuple[Callable[[Cast], None], ...] = (strike_at_a_step, stretched, struck)
+def cut_from_servers(cast: Cast) -> None:
+    """A coordinator or the leader of a partition is cut from the servers that clients still reach.
+
+    It goes on by what it knows, and clients go on with it.
+    """
+    rng, cluster, topic = cast.rng, cast.data["cluster"], cast.data["topics"][0]
+    leader = f"leader:{topic['name']}-{rng.randrange(topic['partitions'])}"
+    quorum = "zookeeper" if cast.mode == "zookeeper" else "controller"
+    others = [f"{quorum}-{n + 1}" for n in range(cluster[f"{quorum}s"])]
+    cast.data["faults"].append({
+        "kind": "partition", **moment(rng, cast).at(), "guarded": True,
+        "node": rng.choice((leader, cast.coordinator())), "peers": [*cast.brokers, *others],
+        "for": ms(2 * cast.away()),
+    })  # fmt: skip
+
+
+ENCOUNTERS: tuple[Callable[[Cast], None], ...] = (
+    strike_at_a_step, stretched, struck, cut_from_servers,
+)  # fmt: skip
 
 
 def strike_clients(cast: Cast, duration: float, scale: float = 1) -> None:

@@ -12,11 +12,16 @@ from kafkasim.scenarios.searching.clients.limits import limits
 from kafkasim.scenarios.searching.draw_cluster import compaction, tables
 from kafkasim.scenarios.searching.draw_transactions import add_processors
 from kafkasim.scenarios.searching.draw_workload import permitted
+from kafkasim.scenarios.searching.worlds.topic_settings import one_batch_segments
 
 DURATION_MS = 20_000
 
 VERSIONS = ("3.9", "3.9", "4.0", "4.1")
 """With 3.9 a producer keeps its epoch from one transaction to the next (transaction.version 0)."""
+
+ROLLING = 0.2
+"""The share of seeds in which most batches roll a segment, where producers' snapshots are written.
+"""
 
 PROCESSING = 0.4
 """The share of seeds in which a processor reads what is written, and writes on."""
@@ -37,6 +42,7 @@ def draw(seed: int, mode: str) -> dict[str, Any]:
     limits(rng, data)
     compaction(rng, data)
     tables(rng, data)
+    one_batch_segments(rng, data, ROLLING)
     cast = Cast(rng, data, mode)
     cast.groups = cast.processors  # the readers show what was committed, and are left alone
     strike_clients(cast, DURATION_MS)
