@@ -12,7 +12,7 @@ from kafkasim.scenarios.searching.clients.limits import limits
 from kafkasim.scenarios.searching.draw_cluster import compaction, tables
 from kafkasim.scenarios.searching.draw_transactions import add_processors
 from kafkasim.scenarios.searching.draw_workload import permitted
-from kafkasim.scenarios.searching.worlds.topic_settings import one_batch_segments
+from kafkasim.scenarios.searching.worlds.topic_settings import roll_most_batches
 
 DURATION_MS = 20_000
 
@@ -42,7 +42,8 @@ def draw(seed: int, mode: str) -> dict[str, Any]:
     limits(rng, data)
     compaction(rng, data)
     tables(rng, data)
-    one_batch_segments(rng, data, ROLLING)
+    if rng.random() < ROLLING:
+        roll_most_batches(rng, data)
     cast = Cast(rng, data, mode)
     cast.groups = cast.processors  # the readers show what was committed, and are left alone
     strike_clients(cast, DURATION_MS)

@@ -81,7 +81,13 @@ ONE_BATCH = 0.15
 """The share of seeds whose segments hold a batch or a few."""
 
 
-def one_batch_segments(rng: random.Random, data: dict[str, Any], share: float = ONE_BATCH) -> None:
+def one_batch_segments(rng: random.Random, data: dict[str, Any]) -> None:
+    """Let most batches of some seeds roll a segment."""
+    if rng.random() < ONE_BATCH and not is_about_its_faults(data):
+        roll_most_batches(rng, data)
+
+
+def roll_most_batches(rng: random.Random, data: dict[str, Any]) -> None:
     """Let the segments of users' topics hold a batch or a few.
 
     Kafka rolls a segment after a gigabyte or a week. A run of seconds hardly ever truncates, ends
@@ -90,8 +96,6 @@ def one_batch_segments(rng: random.Random, data: dict[str, Any], share: float = 
     segment: while a consumer has a record of it left, its next fetch asks for the other partitions
     only, so it must not wait for long.
     """
-    if rng.random() >= share or is_about_its_faults(data):
-        return
     size = rng.choice((200, 200, 600))
     for topic in data["topics"]:
         topic.setdefault("config", {})["segment.bytes"] = size
