@@ -161,7 +161,11 @@ def _has_consumer_protocol(cluster: dict[str, Any]) -> bool:
 def _broker_timeouts(rng: random.Random, config: dict[str, Any]) -> None:
     """Draw the timeouts that brokers set for members of consumer groups."""
     session = rng.choice((1500, 3000, 6000, 10_000))
-    interval = session // rng.choice((3, 6))
+    set_broker_timeouts(config, session, session // rng.choice((3, 6)))
+
+
+def set_broker_timeouts(config: dict[str, Any], session: int, interval: int) -> None:
+    """Let brokers set these times, in ms, for members of consumer groups, and allow no less."""
     for name, chosen in (("session.timeout.ms", session), ("heartbeat.interval.ms", interval)):
         config[f"group.consumer.min.{name}"] = chosen
         config[f"group.consumer.{name}"] = chosen

@@ -72,9 +72,8 @@ def _begin_later(
     at = longer * duration_us(each.get("at", "0ms")) / 1000
     if "when" in each:
         each["when"] = {**each["when"], "after": ms(begins), "count": rng.choice(COUNTS)}
-        at = min(at, duration - 1)
     else:
-        at = min(begins + at, duration - 1)
-    each["at"] = ms(at)
+        at += begins
+    each["at"] = ms(min(at, duration - 1))
     if isinstance(each.get("for"), str):
         each["for"] = ms(longer * duration_us(each["for"]) / 1000)

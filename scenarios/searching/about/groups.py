@@ -16,7 +16,12 @@ from kafkasim.scenarios.searching.choices.clients import commits
 from kafkasim.scenarios.searching.clients.cast import Cast
 from kafkasim.scenarios.searching.clients.limits import limits
 from kafkasim.scenarios.searching.draw_transactions import add_processors
-from kafkasim.scenarios.searching.draw_workload import ASSIGNORS, permit_unreleased, permitted
+from kafkasim.scenarios.searching.draw_workload import (
+    ASSIGNORS,
+    permit_unreleased,
+    permitted,
+    set_broker_timeouts,
+)
 from kafkasim.scenarios.searching.shapes.focus import ms
 
 DURATION_MS = 20_000
@@ -97,10 +102,8 @@ def _classic(rng: random.Random, scale: int) -> dict[str, Any]:
 def _modern(rng: random.Random, cluster: dict[str, Any], scale: int) -> dict[str, Any]:
     """Draw what brokers set for members of consumer groups, and what the members choose."""
     session = rng.choice((1500, 3000, 6000)) * scale
-    heartbeat = min(session // rng.choice((3, 10)), MOST_HEARTBEAT_MS)
-    for name, time in (("session.timeout.ms", session), ("heartbeat.interval.ms", heartbeat)):
-        cluster["config"][f"group.consumer.min.{name}"] = time
-        cluster["config"][f"group.consumer.{name}"] = time
+    interval = min(session // rng.choice((3, 10)), MOST_HEARTBEAT_MS)
+    set_broker_timeouts(cluster["config"], session, interval)
     chosen = {"group.protocol": "consumer"}
     if rng.random() < 0.5:
         chosen["group.remote.assignor"] = rng.choice(("uniform", "range"))
