@@ -156,10 +156,9 @@ class ProcessorTable(Table):
 
     ``guarantee`` says how: exactly-once (outputs and offsets of a poll in one transaction,
     KIP-447), at-least-once (the offsets are committed when the outputs are acknowledged) or
-    at-most-once (the offsets are committed first). The transactional id is ``transactional-id``, or
-    the group's name, with the number of the member behind it. ``config`` holds the consumer's
-    properties, and ``producer-config`` the producer's. Other keys are those of producers and
-    consumer groups.
+    at-most-once (the offsets are committed first). With ``offset-epochs`` a transaction's offsets
+    have leader epochs. The transactional id is ``transactional-id``, or the group's name, with the
+    number of the member. ``config`` is for its consumer, ``producer-config`` for its producer.
     """
 
     kind: Literal["processor"]
@@ -168,6 +167,7 @@ class ProcessorTable(Table):
     topics: list[str] = []
     output: str
     guarantee: Literal["exactly-once", "at-least-once", "at-most-once"] = "exactly-once"
+    offset_epochs: bool = True
     transactional_id: str | None = Field(None, min_length=1)
     epochs_used: int = Field(0, ge=0, le=MAX_EPOCH)
     abort_share: float = Field(0.0, ge=0, le=1)

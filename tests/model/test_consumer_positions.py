@@ -89,6 +89,36 @@ def test_a_committed_epoch_above_that_of_the_metadata_waits_for_newer_metadata()
     assert [(p.offset, p.reason) for p in h.of(Positioned)] == [(3, "committed")]
 
 
+def test_the_epoch_of_an_offset_that_committed_returns_refuses_older_metadata() -> None:
+    """KafkaConsumer.committed: updateLastSeenEpochIfNewer for each offset."""
+    h, group = start(records=4)
+    fetch = h.cluster.handlers[FetchRequest]
+    h.cluster.handlers[FetchRequest] = lambda n, m: fetch(n, m) or FetchResponse(NONE, ())
+    polled(h)
+    h.run(100)  # until no fetch is under way
+    found = OffsetFetchResponse(NONE, (OffsetFetchPartitionResponse(T0, 3, 1, "", NONE),))
+    h.cluster.handlers[OffsetFetchRequest] = lambda _n, _m: found
+    assert h.result("committed", (T0,)) == {T0: 3}
+    h.result("seek", T0, 3)
+    seen = len(h.cluster.seen)
+    polled(h, 500)
+    assert fetches(h, seen) == []  # the leader of epoch 0 is not asked
+    new_leader(h, group)
+    assert [r[0] for r in polled(h, 500)[1][T0]] == [3]
+
+
+def test_a_position_has_the_leader_epoch_of_the_record_before_it() -> None:
+    """ConsumerRecords.nextOffsets (KIP-1094)."""
+    h, group = start(records=3)
+    group.epoch = 4
+    h.cluster.leaders[T0] = (0, 4)
+    polled(h, 500)
+    assert h.result("position", T0) == 3
+    assert h.result("position", T0, True) == (3, 4)
+    h.call("seek", T0, 1)
+    assert h.result("position", T0, True) == (1, -1)  # no record of it is known
+
+
 def fetches(h: Harness, since: int = 0) -> list[tuple[str, int]]:
     """Return (node, current leader epoch) of the fetches that name the partition."""
     return [

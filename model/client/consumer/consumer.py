@@ -281,12 +281,19 @@ class KafkaConsumer:
         """Reply the position of (partition,); None, and look for it, while there is none.
 
         Kafka's position() goes on looking (updateFetchPositions); here the application asks again.
+        With a second argument True: (position, leader epoch of the record before it), what
+        ConsumerRecords.nextOffsets has of a partition (KIP-1094).
         """
         state = self.subscription.assignment.get(TopicPartition(*args[0]))
         known = state is not None and state.position >= 0
         if state is not None and not known:
             self._update_positions(now)
-        self._reply(call, state.position if known and state is not None else None)
+        if state is None or not known:
+            self._reply(call, None)
+        elif len(args) > 1 and args[1]:
+            self._reply(call, (state.position, state.offset_epoch))
+        else:
+            self._reply(call, state.position)
 
     def committed(self, call: int, args: tuple[Any, ...], now: int) -> None:
         """Reply the group's committed offsets of (partitions,): {partition: offset or None}.

@@ -81,10 +81,12 @@ class _ProcessLoop:
             await self._process(records)
             for send in self._outputs(records):
                 await port.call("producer.send", *send, False)
-            offsets = {tp: (await port.call("consumer.position", tp), -1) for tp in records}
+            offsets = {tp: await port.call("consumer.position", tp, True) for tp in records}
             group = await port.call("consumer.group_metadata")
-            if None in [offset for offset, _ in offsets.values()]:
+            if None in offsets.values():
                 raise KafkaError("REVOKED", "a partition was lost while its records were processed")
+            if not self._table.offset_epochs:
+                offsets = {tp: (offset, -1) for tp, (offset, _) in offsets.items()}
             await port.call("producer.send_offsets_to_transaction", offsets, group)
             commit = self._rng.random() >= self._table.abort_share
             await transactions.end(commit)

@@ -88,6 +88,7 @@ class CommittedOffsets:
             if not self._must_ask_again(response, at):
                 offsets: dict[TopicPartition, Any] = {}
                 for p in response.partitions:
+                    self._metadata.epoch_seen(p.tp, p.leader_epoch, at)
                     value = (p.offset, p.metadata) if with_metadata else p.offset
                     offsets[p.tp] = value if p.offset >= 0 else None
                 process.out.append(Reply(call, offsets, None))
