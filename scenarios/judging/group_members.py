@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.harm.truth.given_ids import GivenIds
@@ -55,7 +55,8 @@ class GroupMember:
     session_us: int = NEW_MEMBER_SESSION_US
     rebalance_us: int = 0
     instance_id: str | None = None
-    joined_us: int = -1  # when the coordinator got its last JoinGroup, −1 for none
+    joined_us: dict[str, int] = field(default_factory=dict[str, int])
+    # by coordinator: when it got the last JoinGroup
     rack: str = ""
     generation: int = -1  # the last one, as its last JoinGroup says
     owned: tuple[str, ...] = ()  # what it kept for the rebalance, as its last JoinGroup says
@@ -66,9 +67,9 @@ class GroupMember:
     took_us: int = -1  # when it took the place of another static member, −1 for never
     former_session_us: int = NEVER  # the session of that one
 
-    def learn(self, t_us: int, fact: facts.MemberRequest) -> str:
+    def learn(self, t_us: int, node: str, fact: facts.MemberRequest) -> str:
         """Take over what a JoinGroup says; return how it differs from the one before."""
-        self.joined_us = t_us
+        self.joined_us[node] = t_us
         wants = (fact.topics, fact.protocols)
         sticky = self.taken and any(name.endswith(STICKY) for name in fact.protocols)
         told = OTHER_SUBSCRIPTION if wants != (self.topics, self.protocols) else (
@@ -125,7 +126,7 @@ class GroupMembers:
         """Return whether a member finds its topics by a pattern, in the metadata that it has."""
         return (group, self.member(group, member_id).host) in self._patterns
 
-    def hear(self, t_us: int, fact: facts.MemberRequest) -> tuple[GroupMember, str]:
+    def hear(self, t_us: int, node: str, fact: facts.MemberRequest) -> tuple[GroupMember, str]:
         """Return the member that sent a request, and how its JoinGroup differs from its last."""
         joins = fact.api == "JoinGroup"
         if joins and not fact.member_id and fact.instance_id is not None:
@@ -134,7 +135,7 @@ class GroupMembers:
             member = self._members.setdefault((fact.group, fact.member_id), GroupMember())
         else:
             member = self.member(fact.group, fact.member_id, fact.instance_id)
-        return member, member.learn(t_us, fact) if joins else ""
+        return member, member.learn(t_us, node, fact) if joins else ""
 
     def member(self, group: str, member_id: str, instance_id: str | None = None) -> GroupMember:
         """Return a member. A static one joins without an id; the next new id is that of the join.
@@ -157,21 +158,21 @@ class GroupMembers:
             self._members[group, member_id] = known
         return known
 
-    def joined(self, fact: facts.GroupState) -> dict[str, int]:
-        """Return when the coordinator got the last JoinGroup of each member, if any.
+    def joined(self, node: str, fact: facts.GroupState) -> dict[str, int]:
+        """Return when the coordinator on a node got the last JoinGroup of each member, if any.
 
         The session of a static member that takes the place of another one begins then, before the
         log has the change (GroupMetadataManager.updateStaticMemberThenRebalanceOrCompleteJoin).
         """
-        times = {each: self.member(fact.group, each).joined_us for each in fact.member_ids}
-        return {each: joined_us for each, joined_us in times.items() if joined_us >= 0}
+        joins = {each: self.member(fact.group, each).joined_us for each in fact.member_ids}
+        return {each: times[node] for each, times in joins.items() if node in times}
 
     def _on_state(self, _s: int, _t: int, _node: str, fact: facts.GroupState) -> None:
         for member_id in fact.member_ids:
             self.member(fact.group, member_id)  # a new id belongs to the last JoinGroup until now
 
-    def _on_reverted(self, _s: int, t: int, _n: str, fact: facts.MemberIdReverted) -> None:
-        self.member(fact.group, fact.member_id).joined_us = t  # its session begins anew
+    def _on_reverted(self, _s: int, t: int, node: str, fact: facts.MemberIdReverted) -> None:
+        self.member(fact.group, fact.member_id).joined_us[node] = t  # its session begins anew
 
     def _on_assigned(self, _s: int, _t: int, node: str, fact: facts.ConsumerAssigned) -> None:
         member = self.member(fact.group, fact.member_id)

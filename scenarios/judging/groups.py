@@ -98,7 +98,7 @@ class Groups:
         self._check_coordinator(seq, t, node, fact)
         tenure = self._tenures.get((node, fact.group))
         member_id = fact.member_id
-        member, told = self._known.hear(t, fact)
+        member, told = self._known.hear(t, node, fact)
         if tenure is None:
             return
         if fact.api == "JoinGroup":
@@ -149,14 +149,16 @@ class Groups:
             if fact.state == PREPARING and before.state in (STABLE, COMPLETING):
                 self._check_reason(seq, t, fact, before)
         self._ended.tell(fact)
-        self._tenures[key] = self._next(t, fact, before)
+        self._tenures[key] = self._next(t, node, fact, before)
         self._formed.setdefault((fact.group, fact.generation), t)
 
-    def _next(self, t: int, fact: facts.GroupState, before: Tenure | None) -> Tenure:
+    def _next(
+        self, t: int, node: str, fact: facts.GroupState, before: Tenure | None
+    ) -> Tenure:
         """Return the tenure in its new state."""
         fresh = before is None or fact.reason == "loaded" or fact.generation > before.generation
         begins = fresh or before is None or fact.state != before.state
-        heard = {} if before is None or fresh else {**self._known.joined(fact), **before.heard}
+        heard = {} if before is None or fresh else {**self._known.joined(node, fact), **before.heard}
         waits = [self._known.member(fact.group, each).rebalance_us for each in fact.member_ids]
         longest_us = max(waits, default=0)
         syncs = AwaitedSyncs() if before is None or fresh else before.syncs

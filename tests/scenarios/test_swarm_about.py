@@ -80,11 +80,12 @@ def test_groups_are_static_or_dynamic_and_their_members_come_and_go(part: str) -
 
 
 FOUND: dict[str, tuple[str, int, str]] = {
+    "B47-verification-aba": ("transactions", 7000003, "aborted-read"),
     "B51-double-completion": ("transactions", 5018, "torn-transaction"),
     "B57-state-before-append": ("transactions", 6000049, "PIDSTATE"),
-    "B67-kip848-partition-epoch-lost": ("consumer-groups", 7002, "EXCL"),
+    "B67-kip848-partition-epoch-lost": ("consumer-groups", 7025, "EXCL"),
     "B69-static-rejoin-in-completing": ("classic-groups", 7019, "changed-generation"),
-    "B70-static-id-swap-not-persisted": ("classic-groups", 7004, "EXCL"),
+    "B70-static-id-swap-not-persisted": ("classic-groups", 7015, "EXCL"),
 }
 """Variant, the part, a seed that passes without the variant, and what fails with it."""
 

@@ -166,7 +166,7 @@ MEMBERS_BY_ID = """
 GIVEN_IDS = """
     -- The JoinGroups of static members without an id, with the random id that the coordinator of a
     -- consumer group gives: the only new one of the state that it tells next, at the same instant
-    -- (judging/harm/truth/given_ids.py).
+    -- (judging/harm/truth/given_ids.py). The state in which an old id is back is no such answer.
     SELECT run, node, group, asked.seq, get(new_ids, 0) AS member_id, asked.instance_id
     FROM (SELECT run, node, group, what, t_us, reason, asked,
                  array_except(member_ids, coalesce(before_ids, array())) AS new_ids
@@ -176,6 +176,7 @@ GIVEN_IDS = """
                            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before_ids
                 FROM group_rows WHERE what IN ('state', 'request')
                 WINDOW told AS (PARTITION BY run, node, group ORDER BY seq)))
+    LEFT ANTI JOIN MemberIdReverted USING (run, node, group, t_us)
     WHERE what = 'state' AND reason != 'loaded' AND size(new_ids) = 1 AND asked.t_us = t_us
         AND asked.api = 'JoinGroup' AND asked.member_id = '' AND asked.instance_id IS NOT NULL
         AND NOT startswith(get(new_ids, 0), concat(asked.instance_id, '-'))"""

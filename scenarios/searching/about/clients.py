@@ -44,19 +44,15 @@ def cut_from_servers(cast: Cast) -> None:
     })  # fmt: skip
 
 
-OF_CLIENTS: tuple[Callable[[Cast], None], ...] = (strike_at_a_step, stretched, struck)
-
-OF_TRANSACTIONS = (*OF_CLIENTS, cut_from_servers)
-"""Groups are left alone by the last one: the judges of members do not yet tell what a coordinator
-does that has been deposed and does not hear of it from what its successor does."""
+ENCOUNTERS: tuple[Callable[[Cast], None], ...] = (
+    strike_at_a_step, stretched, struck, cut_from_servers
+)  # fmt: skip
 
 
-def strike_clients(
-    cast: Cast, encounters: tuple[Callable[[Cast], None], ...], duration: float, scale: float = 1
-) -> None:
+def strike_clients(cast: Cast, duration: float, scale: float = 1) -> None:
     """Let a few encounters of clients fill ``duration`` ms (episodes.py)."""
     tables = [cast.data["faults"], cast.data["operations"]]
-    repeat(cast.rng, [partial(_meet, cast, each) for each in encounters], tables, duration, scale)
+    repeat(cast.rng, [partial(_meet, cast, each) for each in ENCOUNTERS], tables, duration, scale)
 
 
 def _meet(cast: Cast, encounter: Callable[[Cast], None], rng: random.Random) -> None:

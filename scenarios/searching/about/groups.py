@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from kafkasim.scenarios.searching.about.clients import OF_CLIENTS, strike_clients
+from kafkasim.scenarios.searching.about.clients import strike_clients
 from kafkasim.scenarios.searching.about.world import scenario, small_cluster, topic_of
 from kafkasim.scenarios.searching.choices.clients import commits
 from kafkasim.scenarios.searching.clients.cast import Cast
@@ -77,7 +77,7 @@ def _draw(rng: random.Random, name: str, mode: str, *, modern: bool) -> dict[str
     limits(rng, data)
     cast = Cast(rng, data, mode, 5000 * scale)
     _come_and_go(cast, DURATION_MS * scale, scale)
-    strike_clients(cast, OF_CLIENTS, DURATION_MS * scale, scale)
+    strike_clients(cast, DURATION_MS * scale, scale)
     return data
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from kafkasim.scenarios.searching.about.clients import OF_TRANSACTIONS, strike_clients
+from kafkasim.scenarios.searching.about.clients import strike_clients
 from kafkasim.scenarios.searching.about.world import reader, scenario, small_cluster, topic_of
 from kafkasim.scenarios.searching.clients.cast import Cast
 from kafkasim.scenarios.searching.clients.limits import limits
@@ -46,7 +46,7 @@ def draw(seed: int, mode: str) -> dict[str, Any]:
         roll_most_batches(rng, data)
     cast = Cast(rng, data, mode)
     cast.groups = cast.processors  # the readers show what was committed, and are left alone
-    strike_clients(cast, OF_TRANSACTIONS, DURATION_MS)
+    strike_clients(cast, DURATION_MS)
     return data
 
 

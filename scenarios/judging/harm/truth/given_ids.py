@@ -3,7 +3,8 @@
 The id is a random one (KIP-848; GroupMetadataManager.classicGroupJoinToConsumerGroup), so it does
 not tell the group.instance.id, and no request names both if the answer is lost. The coordinator
 replays its records before it answers, so the state of the group that it tells next, at the instant
-of the JoinGroup, has the id as its only new one.
+of the JoinGroup, has the id as its only new one. (A classic group tells no state when a static
+member comes back, so another id may be new in the state in which one has its old id back.)
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ class GivenIds:
         self._members: dict[tuple[str, str], tuple[str, ...]] = {}  # the last state's
         self._joins: dict[tuple[str, str], facts.MemberRequest] = {}  # group, the id that it got
         trace.subscribe(facts.MemberRequest, self._on_request)
+        trace.subscribe(facts.MemberIdReverted, self._on_reverted)
         trace.subscribe(facts.GroupState, self._on_state)
 
     def join(self, group: str, member_id: str) -> facts.MemberRequest | None:
@@ -31,6 +33,9 @@ class GivenIds:
             self._asked[node, fact.group] = (t, fact)
         elif self._asked:
             self._asked.pop((node, fact.group), None)
+
+    def _on_reverted(self, _s: int, _t: int, node: str, fact: facts.MemberIdReverted) -> None:
+        self._asked.pop((node, fact.group), None)
 
     def _on_state(self, _s: int, t: int, node: str, fact: facts.GroupState) -> None:
         key = (node, fact.group)
