@@ -152,13 +152,13 @@ class Groups:
         self._tenures[key] = self._next(t, node, fact, before)
         self._formed.setdefault((fact.group, fact.generation), t)
 
-    def _next(
-        self, t: int, node: str, fact: facts.GroupState, before: Tenure | None
-    ) -> Tenure:
+    def _next(self, t: int, node: str, fact: facts.GroupState, before: Tenure | None) -> Tenure:
         """Return the tenure in its new state."""
         fresh = before is None or fact.reason == "loaded" or fact.generation > before.generation
         begins = fresh or before is None or fact.state != before.state
-        heard = {} if before is None or fresh else {**self._known.joined(node, fact), **before.heard}
+        heard: dict[str, int] = {}
+        if before is not None and not fresh:
+            heard = {**self._known.joined(node, fact), **before.heard}
         waits = [self._known.member(fact.group, each).rebalance_us for each in fact.member_ids]
         longest_us = max(waits, default=0)
         syncs = AwaitedSyncs() if before is None or fresh else before.syncs
