@@ -102,6 +102,8 @@ UNVERIFIED_BATCHES: dict[str, tuple[Rows, dict[str, int]]] = {
     "unverified, and a second batch behind it": (
         [*late([*EXPIRED, *failed(98)]), *appended(3, 98, sequence=2),
          *final(*LOG, (3, (98,), 7))], {}),
+    "unverified: another epoch was let pass, too": (
+        hanging(late(comes=[*skipped(), *skipped(1), *appended(2, 100, sequence=1)])), {}),
     "unverified: committed with the next transaction": (joined(), {}),
     "unverified: an output is committed with the next one": (
         output(*skipped(topic=OUT)), {"duplicate": 1}),

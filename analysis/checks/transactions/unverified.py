@@ -48,7 +48,8 @@ UNVERIFIED_BATCHES = """
                  of.begun AS begun, of.epoch AS epoch,
                  max(now) FILTER (WHERE now.what = 'marked') AS marked,
                  max(now) FILTER (WHERE now.what != 'skipped') AS added,
-                 max(now) FILTER (WHERE now.what != 'added') AS skipped
+                 max(now) FILTER (WHERE now.what = 'marked' OR now.what = 'skipped'
+                                      AND now.epoch = producer_epoch) AS skipped
           FROM came JOIN told USING (run, topic_id, partition, producer_id)
           WHERE now.seq < appended
           GROUP BY run, topic_id, partition, producer_id, producer_epoch, appended, offset,
@@ -58,7 +59,7 @@ UNVERIFIED_BATCHES = """
     WHERE asked < appended AND epoch = producer_epoch
         AND begun < marked.seq AND marked.epoch = producer_epoch
         AND NOT (added.what = 'added' AND added.epoch = producer_epoch)
-        AND skipped.what = 'skipped' AND skipped.epoch = producer_epoch"""
+        AND skipped.what = 'skipped'"""
 
 NO_UNVERIFIED = """
     -- Without a leader of such a release.

@@ -56,23 +56,23 @@ def repeat(
         encounter, number = rng.choice(repeated)
         encounter(random.Random(number))
         longer = 2 ** rng.uniform(-1.5, 1.5)
+        counts: dict[str, int] = {}  # what waits for one fact begins with it
         for table, count in zip(tables, known, strict=True):
             for each in table[count:]:
-                _begin_later(rng, each, begins, longer, duration)
+                if "when" in each:
+                    nth = counts.setdefault(str(each["when"]), rng.choice(COUNTS))
+                    each["when"] = {**each["when"], "after": ms(begins), "count": nth}
+                _begin_later(each, begins, longer, duration)
         begins += rng.uniform(0.5, 1.5) * rng.choice(SPACING_MS) * scale
 
 
-def _begin_later(
-    rng: random.Random, each: dict[str, Any], begins: float, longer: float, duration: float
-) -> None:
-    """Let a fault or an operation, and what it waits for, count from ``begins`` ms on.
+def _begin_later(each: dict[str, Any], begins: float, longer: float, duration: float) -> None:
+    """Let the times of a fault or an operation be ``longer`` by so much.
 
-    Its times are ``longer`` by so much.
+    If it waits for no fact, they count from ``begins`` ms on.
     """
     at = longer * duration_us(each.get("at", "0ms")) / 1000
-    if "when" in each:
-        each["when"] = {**each["when"], "after": ms(begins), "count": rng.choice(COUNTS)}
-    else:
+    if "when" not in each:
         at += begins
     each["at"] = ms(min(at, duration - 1))
     if isinstance(each.get("for"), str):

@@ -164,7 +164,17 @@ class Cleanings:
 
     @staticmethod
     def fill(state: TracedPartition, replica: TracedLog, offset: int) -> None:
-        """Give a follower the batches below ``offset`` that were removed from what it copies."""
+        """Give a follower the batches below ``offset`` that were removed from what it copies.
+
+        If they were the first of their leader epoch, followers know a later start of that epoch
+        (UnifiedLog.append: the base offset of the first batch that came), and as leaders let a
+        replica keep its own batches of an older epoch up to that start. These count as removed.
+        """
+        while replica.nexts:
+            _, epoch = state.removed.get(replica.nexts[-1] - 1, (-1, -1))
+            if epoch <= replica.epochs[-1]:
+                break
+            replica.cut(replica.nexts[-2] if len(replica.nexts) > 1 else replica.start)
         at = replica.log_end_offset
         while at < offset:
             original = state.originals.get(state.removed.get(at, (-1, -1)))

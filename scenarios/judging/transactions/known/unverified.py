@@ -55,8 +55,8 @@ class UnverifiedBatches:
         """By producer id and topic-partition: the epoch with which a transaction added it; a marker
         takes it out"""
         self._marked: dict[Place, tuple[int, int]] = {}  # row and epoch of the last marker
-        self._skipped: dict[Place, int] = {}
-        """The epoch of which nobody was asked; a marker takes it out"""
+        self._skipped: dict[Place, dict[int, None]] = {}
+        """The epochs of which nobody was asked; a marker takes them out"""
         self._late: dict[tuple[PartitionKey, int], tuple[int, int, int]] = {}
         """By partition and offset: the row of the append, and of the transaction's begin, and the
         record id"""
@@ -142,12 +142,13 @@ class UnverifiedBatches:
         if not self._follows:  # without it there is nothing to follow
             self._follows = True
             self._trace.subscribe(facts.Appended, self._on_appended)
-        self._skipped[(fact.topic_id, fact.partition), fact.producer_id] = fact.producer_epoch
+        place = ((fact.topic_id, fact.partition), fact.producer_id)
+        self._skipped.setdefault(place, {})[fact.producer_epoch] = None
 
     def _on_appended(self, seq: int, _t: int, _node: str, fact: facts.Appended) -> None:
         key, epoch = (fact.topic_id, fact.partition), fact.producer_epoch
         place = (key, fact.producer_id)
-        if self._skipped.get(place) != epoch:
+        if epoch not in self._skipped.get(place, ()):
             return
         named = (fact.producer_id, self._name(*key))
         if self._added.get(named) == epoch:
