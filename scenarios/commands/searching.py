@@ -53,7 +53,7 @@ About = Annotated[
     typer.Option(
         metavar="PART",
         help="Without SCENARIO: draw clients that all use this part, and strike them again"
-        " and again: classic-groups, consumer-groups or transactions.",
+        f" and again: {', '.join(PARTS)}.",
     ),
 ]
 Sought = Annotated[
