@@ -99,7 +99,10 @@ def test_duckdb_finds_the_rows_that_spark_finds(judged: Judged, tmp_path: Path) 
     assert all(theirs.values()), "a query that finds nothing compares nothing"
 
 
-def slices_show_the_same(judged: Judged, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.soak
+def test_slices_show_the_same(
+    judged: Judged, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A few checks show it: all of them would take minutes once more.
 
     What is judged in slices is so much that Spark compiles its expressions, so here it does, too.
@@ -116,8 +119,8 @@ def slices_show_the_same(judged: Judged, place: Path, monkeypatch: pytest.Monkey
             for row in part.spark.sql(f"SELECT run FROM ({CHECKS[name]})").collect()
         ]
 
-    write_fleet(place, {name: case for name, (case, _) in CASES.items()}, LOSSES, SPEC, STALLS)
-    stored = open_stored(judged.spark, str(place))
+    write_fleet(tmp_path, {name: case for name, (case, _) in CASES.items()}, LOSSES, SPEC, STALLS)
+    stored = open_stored(judged.spark, str(tmp_path))
     shared = read_by([CHECKS[name] for name in QUERIES], load.JUDGED_VIEWS)
     monkeypatch.setattr(load, "SMALL_ROWS", stored.rows // 2 + 1)
     monkeypatch.setattr(load, "COMPILED_EXPRESSIONS_ROWS", 0)
@@ -181,10 +184,7 @@ AGREEMENTS: dict[Callable[[Found, Found], None], Collection[str]] = {
 
 
 def test_a_fleet_is_judged_as_its_cases_and_its_runs_say(
-    judged: Judged,
-    tmp_path_factory: pytest.TempPathFactory,
-    monkeypatch: pytest.MonkeyPatch,
-    subtests: pytest.Subtests,
+    judged: Judged, subtests: pytest.Subtests
 ) -> None:
     with subtests.test("cases show what they break and nothing else"):
         cases_show_what_they_break_and_nothing_else(judged)
@@ -192,5 +192,3 @@ def test_a_fleet_is_judged_as_its_cases_and_its_runs_say(
     for agree, names in AGREEMENTS.items():
         with subtests.test(agree.__name__.replace("_", " ")):
             agree(*({name: found[name] for name in names} for found in (judged.by_run, by_check)))
-    with subtests.test("slices show the same"):
-        slices_show_the_same(judged, tmp_path_factory.mktemp("slices"), monkeypatch)

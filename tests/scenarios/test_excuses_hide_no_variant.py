@@ -27,7 +27,11 @@ from tests.scenarios.excuse_cases import CASES
 from tests.scenarios.excuse_ears import EARS, OF_RESULTS, listening
 
 LONG = {
+    "a broker that a lost quorum leaves in ISRs",
+    "a broker that gave up its registration",
     "a coordinator's partition that nobody leads",
+    "a deposed coordinator",
+    "a forgotten expansion",
     "a high watermark that a follower has not taken",
     "a high watermark that too few replicas are left to move",
     "a leader of the quorum that is no voter",
@@ -38,11 +42,15 @@ LONG = {
     "a partition whose ELR was cleared while it had no leader",
     "a quota that is spent on connections that were left",
     "a rebalance after a downgrade that nobody remembers",
+    "a share partition that fetches below the log start",
     "a share partition that starts with removed records",
     "a share partition whose start the log start moved",
     "a stall that waits for an operator",
     "a topic that a deposed controller does not know",
+    "a transaction that an excused stall leaves open",
+    "a transaction that only an uncommitted record told",
     "a transaction whose marker the leader has missed",
+    "an initialization that came late",
     "deleted inputs that are there again",
     "offsets that a failed transaction left over",
     "offsets that have expired",
@@ -51,7 +59,7 @@ LONG = {
     "what a group could not read in a stall",
     "what a static member had to hand over",
 }
-"""Excuses whose two runs take longer than five CPU seconds: a quarter of the time of the tests
+"""Excuses whose two runs take longer than about four CPU seconds: a third of the time of the tests
 without Spark. They run in ``make soak``."""
 
 BUGS = Path(__file__).parents[1] / "bugs"
