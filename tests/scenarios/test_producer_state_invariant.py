@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -395,6 +396,32 @@ def test_a_log_that_knew_nobody_reads_no_producer_again_when_it_is_truncated(
     end, last = log.log_end_offset, 4  # the last batch of producer 2
     told = [broken(4999, end), broken(1 << 60, end), broken(1 << 60, last), broken(1 << 60, 0)]
     assert told == [True, False, True, True]
+
+
+@pytest.mark.parametrize(
+    ("expires_ms", "opened", "broken"),
+    [
+        (5000, 0, False),
+        (1 << 60, 0, True),  # the producer has not expired, so the log knew it
+        (5000, 1, True),  # no snapshot has this
+    ],
+)
+def test_a_log_that_knew_nobody_may_have_what_a_snapshot_has(
+    expires_ms: int, opened: int, broken: bool
+) -> None:
+    """It loads the snapshot, but does not read the marker behind it again."""
+    made = make_log(producer_id_expiration_ms=expires_ms)
+    send(made, 1, 0)
+    known = deepcopy(made.producers.entries)
+    end(made, 1)
+    made.update_high_watermark(2)
+    trace = FakeTrace()
+    invariants = Invariants(trace, lambda *_: made, lambda *_: "", lambda _: False, LIMITS)
+    made.producers.entries.clear()
+    made.producers.entries.update(known)
+    made.producers.entries[1].txn_first_offset = opened
+    trace.record([("broker-1", facts.Truncated("t", 0, 1, 3, 2))])
+    assert [each.invariant for each in invariants.violations] == ["PIDSTATE"] * broken
 
 
 @pytest.mark.parametrize(

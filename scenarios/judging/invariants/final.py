@@ -270,6 +270,7 @@ def check_producer_state(
     latest_ms: int,
     forgotten: int = 0,
     missed: Container[int] = (),
+    reloaded: int = 0,
 ) -> None:
     """PIDSTATE: the log's state of each producer is what a replay of its batches gives.
 
@@ -280,7 +281,8 @@ def check_producer_state(
     marker waits for its replication (UnifiedLog.rebuildProducerState, isEmptyBeforeTruncation). So
     it may lack one with an open transaction, whose marker was cut off although a high watermark had
     passed it, or the log was loaded with it, if its last data is below ``forgotten``, the end of
-    the log then; its last stable offset is behind that transaction.
+    the log then; its last stable offset is behind that transaction. And it may have a producer as
+    the snapshot has it that it loads nevertheless, without the marker that follows (``reloaded``).
     At the offsets ``missed`` another replica's cleaner had been before this one copied on: a marker
     there has ended no transaction in it, and holds the last stable offset (:func:`missed_end`).
     """
@@ -299,6 +301,9 @@ def check_producer_state(
             continue
         if held is not None and raised_epoch(partition, log, entry, state):
             continue
+        if held is not None and _of_snapshot(log, producer, held, reloaded):
+            whole = False
+            continue
         if _may_forget(log, latest_ms, held, state, forgotten):
             whole = whole and state.open < 0  # the last stable offset passes what was forgotten
         else:
@@ -310,6 +315,28 @@ def check_producer_state(
             )  # fmt: skip
     if whole and not began_at(cluster, key, replayed, log.last_stable_offset):
         _check_stable(cluster, seq, t, node, key, log, lowest, highest)
+
+
+def may_know_nobody(log: Any, latest_ms: int) -> bool:
+    """Return whether all producers of a log have expired by ``latest_ms``, as its batches tell."""
+    expired_ms = latest_ms - int(log.producers.expiration_ms)
+    return all(
+        state.open < 0 and state.heard_ms <= expired_ms for state in _replay(log)[0].values()
+    )
+
+
+def _of_snapshot(log: Any, producer: int, held: tuple[int, ...], below: int) -> bool:
+    """Return whether a replay gave this state at an offset below ``below``, with a transaction
+    open: there a snapshot may be."""
+    for batch in log.batches_from(log.log_start_offset) if below else ():
+        if batch.base_offset >= below:
+            return False
+        state = _replay(log, batch.base_offset)[0].get(producer)
+        if state is not None and state.open >= 0 and held == (
+            state.epoch, state.sequence, state.open
+        ):  # fmt: skip
+            return True
+    return False
 
 
 def _check_stable(

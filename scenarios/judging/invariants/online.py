@@ -21,6 +21,7 @@ from kafkasim.scenarios.judging.invariants.final import (
     WallClocks,
     check_log,
     check_producer_state,
+    may_know_nobody,
 )
 from kafkasim.scenarios.judging.invariants.groups.generations import Generations
 from kafkasim.scenarios.judging.invariants.groups.owners import Owners
@@ -63,6 +64,7 @@ class Invariants:
         self._jumps = JumpingAppends(trace, self._clocks)
         self._stale = StaleReplies(trace)
         self._forgotten: dict[tuple[str, PartitionKey], int] = {}
+        self._reloaded: dict[tuple[str, PartitionKey], int] = {}
         """By node and partition: where its log ended when it was truncated and knew nobody"""
         self._loaded: dict[tuple[str, PartitionKey], int] = {}  # up to where it was loaded
         self.uncopied = Uncopied(trace, lambda _topic_id: True)  # from the first transaction on
@@ -137,8 +139,11 @@ class Invariants:
                 ends = [each.end for each in state.losses]
                 if fact.offset < max(loaded, state.exposed, *ends):
                     self._forgotten[node, key] = log.log_end_offset
+            elif isinstance(fact, facts.Truncated) and may_know_nobody(log, latest_ms):
+                self._reloaded[node, key] = log.log_end_offset
             forgotten = self._forgotten.get((node, key), 0)
+            reloaded = self._reloaded.get((node, key), 0)
             missed = self.uncopied.by(node, key)
             check_producer_state(
-                self.cluster, seq, t_us, node, key, log, latest_ms, forgotten, missed
+                self.cluster, seq, t_us, node, key, log, latest_ms, forgotten, missed, reloaded
             )
