@@ -281,10 +281,9 @@ def check_producer_state(
     marker waits for its replication (UnifiedLog.rebuildProducerState, isEmptyBeforeTruncation). So
     it may lack one with an open transaction, whose marker was cut off although a high watermark had
     passed it, or the log was loaded with it, if its last data is below ``forgotten``, the end of
-    the log then; its last stable offset is behind that transaction. And it may have a producer as
-    the snapshot has it that it loads nevertheless, without the marker that follows (``reloaded``).
-    At the offsets ``missed`` another replica's cleaner had been before this one copied on: a marker
-    there has ended no transaction in it, and holds the last stable offset (:func:`missed_end`).
+    the log then; its last stable offset is behind that transaction. Below ``reloaded``, its end
+    then, the log may have a transaction of a snapshot (:func:`_of_snapshot`). At ``missed`` another
+    replica's cleaner had been before this one copied on (:func:`missed_end`).
     """
     replayed, lowest, highest = _replay(log)
     partition, entries, start = cluster.partitions[key], log.producers.entries, log.log_start_offset
@@ -301,13 +300,9 @@ def check_producer_state(
             continue
         if held is not None and raised_epoch(partition, log, entry, state):
             continue
-        if held is not None and _of_snapshot(log, producer, held, reloaded):
-            whole = False
-            continue
-        if _may_forget(log, latest_ms, held, state, forgotten):
-            whole = whole and state.open < 0  # the last stable offset passes what was forgotten
-        else:
-            whole = False
+        may_forget = _may_forget(log, latest_ms, held, state, forgotten)
+        whole = whole and may_forget and state.open < 0  # the LSO passes what was forgotten
+        if not may_forget and not _of_snapshot(log, producer, held, reloaded):
             cluster.violated(
                 "PIDSTATE", seq, t, key,
                 f"{node} has {held} as state of producer {producer}; a replay of its log gives"
@@ -325,9 +320,12 @@ def may_know_nobody(log: Any, latest_ms: int) -> bool:
     )
 
 
-def _of_snapshot(log: Any, producer: int, held: tuple[int, ...], below: int) -> bool:
+def _of_snapshot(log: Any, producer: int, held: tuple[int, ...] | None, below: int) -> bool:
     """Return whether a replay gave this state at an offset below ``below``, with a transaction
-    open: there a snapshot may be."""
+    open: there a snapshot may be.
+
+    A log that knows nobody loads it when it is truncated, and reads no marker behind it again.
+    """
     for batch in log.batches_from(log.log_start_offset) if below else ():
         if batch.base_offset >= below:
             return False
