@@ -59,8 +59,7 @@ LONG = {
     "what a group could not read in a stall",
     "what a static member had to hand over",
 }
-"""Excuses whose two runs take longer than about four CPU seconds: a third of the time of the tests
-without Spark. They run in ``make soak``."""
+"""Excuses whose two runs take longest, each some CPU seconds. They run in ``make soak``."""
 
 BUGS = Path(__file__).parents[1] / "bugs"
 README = Path(library.__file__).parents[1] / "judging" / "README.md"

@@ -285,15 +285,13 @@ class KafkaConsumer:
         ConsumerRecords.nextOffsets has of a partition (KIP-1094).
         """
         state = self.subscription.assignment.get(TopicPartition(*args[0]))
-        known = state is not None and state.position >= 0
-        if state is not None and not known:
+        found: Any = None
+        if state is not None and state.position >= 0:
+            with_epoch = len(args) > 1 and args[1]
+            found = (state.position, state.offset_epoch) if with_epoch else state.position
+        elif state is not None:
             self._update_positions(now)
-        if state is None or not known:
-            self._reply(call, None)
-        elif len(args) > 1 and args[1]:
-            self._reply(call, (state.position, state.offset_epoch))
-        else:
-            self._reply(call, state.position)
+        self._reply(call, found)
 
     def committed(self, call: int, args: tuple[Any, ...], now: int) -> None:
         """Reply the group's committed offsets of (partitions,): {partition: offset or None}.

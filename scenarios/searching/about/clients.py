@@ -1,8 +1,8 @@
-"""Encounters of clients: those that the swarm has, too.
+"""Encounters of clients: three that the swarm has, too, and two of this search alone.
 
 A client is struck at a step of its protocol (seldom/steps.py), a phase is stretched
-(clients/phases.py), somebody is struck at a moment (clients/moments.py). A server that clients use
-is cut from the other servers, or sleeps while another one takes its place.
+(clients/phases.py), somebody is struck at a moment (clients/moments.py). Here alone, a server that
+clients use is cut from the other servers, or sleeps while another one takes its place.
 """
 
 from __future__ import annotations

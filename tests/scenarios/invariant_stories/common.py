@@ -111,12 +111,8 @@ TWO: list[Row] = [*EXPOSED, ("broker-1", appended(1, (11,))), ("broker-1", high_
 Stories = dict[str, tuple[list[Row], list[Row], list[Row]]]
 
 
-def given_back(instance: str, new_id: str, old_id: str) -> Row:
-    """The record with the new id of a static member could not be appended."""
-    error = "NOT_ENOUGH_REPLICAS"
-    return "broker-1", facts.MemberIdReverted("billing", old_id, instance, new_id, error)
-
-
-def reverted(error: str = "REQUEST_TIMED_OUT", instance: str = "x") -> Row:
-    """The member x-2 has its old id again."""
-    return "broker-1", facts.MemberIdReverted("billing", "x-1", instance, "x-2", error)
+def reverted(
+    error: str = "REQUEST_TIMED_OUT", instance: str = "x", old: str = "x-1", new: str = "x-2"
+) -> Row:
+    """A static member with a new id has its old one again."""
+    return "broker-1", facts.MemberIdReverted("billing", old, instance, new, error)
