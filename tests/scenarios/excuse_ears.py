@@ -318,9 +318,6 @@ EARS: dict[str, tuple[tuple[str, Sign], ...]] = {
     "a marker that too few replicas are left to take": (
         (f"{LIVENESS}.coordinators.unwritten_markers:UnwrittenMarkers.excuse", _answered),
     ),
-    "sequences that a leader has forgotten": (
-        (f"{LIVENESS}.forgotten_sequences:ForgottenSequences.excuse", _answered),
-    ),
     "a transaction that no epoch is left to end": (
         (f"{LIVENESS}.exhausted_epochs:ExhaustedEpochs.excuse", _answered),
     ),

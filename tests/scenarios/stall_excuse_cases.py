@@ -221,11 +221,4 @@ STALL_CASES: tuple[Case, ...] = (
         "M35-waits-for-every-replica",
         "HWSTALL",
     ),
-    Case(
-        "sequences that a leader has forgotten",
-        "excuses/marker-after-the-sequences",
-        "B16-stale-hw-position",
-        "precommitted-read",
-        seed=12,
-    ),
 )

@@ -1,8 +1,9 @@
 """How an application handles errors of its transactions.
 
 It does what the documentation of KafkaProducer asks for. After an error the transaction is aborted;
-if that fails, the producer is closed and a new one takes its place. A commit or an abort that times
-out is called again. What another producer would meet as well ends the application.
+if that fails, or a sequence number was out of order, the producer is closed and a new one takes its
+place. A commit or an abort that times out is called again. What another producer would meet as well
+ends the application.
 """
 
 from __future__ import annotations
@@ -20,6 +21,11 @@ FENCED = (ProducerFencedError, InvalidProducerEpochError)
 
 MISCONFIGURED = ("INVALID_TRANSACTION_TIMEOUT",)
 """Errors of the configuration: a new producer has the same one, and gets the same answer."""
+
+OUT_OF_ORDER = "OUT_OF_ORDER_SEQUENCE_NUMBER"
+"""The error after which an abort does not help. A leader may have forgotten the producer's sequence
+numbers, and before transaction.version 2 a producer that was committing meanwhile keeps its epoch
+and counts on (TransactionManager.maybeTransitionToErrorState, isCompleting)."""
 
 
 class Fenced(Exception):
@@ -70,11 +76,14 @@ class Transactions:
             Fenced: another producer has the transactional id, and the application exits then.
         """
         self._control.caught[self._node] = str(error)
-        try:
-            await self.end(False)
-        except KafkaError as fatal:
-            await self._renew(fatal)
-            await self.initialize()
+        if error.error != OUT_OF_ORDER:
+            try:
+                await self.end(False)
+                return
+            except KafkaError as fatal:
+                error = fatal
+        await self._renew(error)
+        await self.initialize()
 
     async def _renew(self, error: KafkaError) -> None:
         if self._exits and isinstance(error, FENCED):

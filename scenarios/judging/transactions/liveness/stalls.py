@@ -24,7 +24,6 @@ from kafkasim.scenarios.judging.transactions.liveness.controllers.unlisted_leade
 from kafkasim.scenarios.judging.transactions.liveness.coordinators.unwritten_markers import (
     UnwrittenMarkers,
 )
-from kafkasim.scenarios.judging.transactions.liveness.forgotten_sequences import ForgottenSequences
 from kafkasim.scenarios.judging.transactions.liveness.groups.carried_epochs import CarriedEpochs
 from kafkasim.scenarios.judging.transactions.liveness.groups.downgrade import Downgrades
 from kafkasim.scenarios.judging.transactions.liveness.groups.failed_loads import FailedLoads
@@ -106,7 +105,6 @@ class Stalls:
             RemovedGaps(trace, limits.share_locks),
             StaleRecords(trace),
             self.moved_starts,
-            ForgottenSequences(trace, limits.producer_us, progress.positions),
             voters,
             unlisted,
             LeftInIsr(trace, ids, voters, holders),
