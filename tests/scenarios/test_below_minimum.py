@@ -27,6 +27,8 @@ from tests.scenarios.coordinator_waits import (
 )
 from tests.scenarios.fact_makers import FakeTrace, Row
 
+MEMBERS = {"processors": ["producer-1"], "mixed": ["producer-1", "consumer-1"]}
+
 
 def _minimum(resource: str, value: str) -> Row:
     return "controller-1", facts.ConfigChanged(9, resource, "min.insync.replicas", value)
@@ -35,7 +37,7 @@ def _minimum(resource: str, value: str) -> Row:
 def _excuse(line: str, gone: list[Gone], *rows: Row) -> str:
     trace = FakeTrace()
     ids = {"producer-1": "writer"}
-    judge = BelowMinimum(trace, ids, gone, Holders(trace, ids, Positions(trace)))
+    judge = BelowMinimum(trace, ids, MEMBERS, gone, Holders(trace, ids, Positions(trace)))
     trace.record([*topics(2), BEGUN, *rows])
     return Progress(trace).stall_excuse([line], lambda _: "", judge.excuse)
 
@@ -113,17 +115,51 @@ def test_a_group_waits_at_a_high_watermark_that_moves_no_more(
     position: int, exposed: int, end: int, isr: tuple[int, ...], why: str
 ) -> None:
     trace = FakeTrace()
-    judge = HeldWatermarks(trace, [Gone("late", 2, 3)])
+    judge = HeldWatermarks(trace, [Gone("late", 2, 3)], Positions(trace))
     final = facts.FinalReplica("orders", 0, True, 1, 0, 3, 3, end, (), (), (), (), (), (), (), ())
     trace.record([*topics(2), home("orders", *isr), ("broker-1", final)])
     line = f"group billing is at {position} of {exposed} in orders-0 (last read by consumer-1)"
     assert judge.excuse(line) == why
 
 
+@pytest.mark.parametrize(
+    ("start", "assigned", "positioned", "why"),
+    [
+        (4, True, False, "late"),
+        (3, True, False, ""),  # it is told where the log ends
+        (4, False, False, ""),  # nobody has been given the partition
+        (4, True, True, ""),  # it begins where the log does
+    ],
+)
+def test_a_member_without_a_position_is_not_told_where_the_log_ends(
+    start: int, assigned: bool, positioned: bool, why: str
+) -> None:
+    """The leader's epoch begins above its high watermark: OFFSET_NOT_AVAILABLE (KIP-207)."""
+    trace = FakeTrace()
+    judge = HeldWatermarks(trace, [Gone("late", 2, 3)], Positions(trace))
+    final = facts.FinalReplica(
+        "orders", 0, True, 1, 0, 3, 3, 4, (0, 0, 1, start), (), (), (), (), (), (), ()
+    )
+    given = facts.GroupAssigned("billing", 1, "m1", ("orders-0",) if assigned else ())
+    begins = facts.Positioned("billing", "m1", "orders", 0, 0, "earliest")
+    held: list[Row] = [("consumer-1", begins)] if positioned else []
+    trace.record([*topics(2), home("orders", 1), ("broker-1", given), *held, ("broker-1", final)])
+    assert judge.excuse("group billing is at 0 of 4 in orders-0 (last read by nobody)") == why
+
+
+@pytest.mark.parametrize(("group", "why"), [("processors", "late"), ("mixed", "")])
+def test_a_group_of_processors_waits_for_the_coordinators_of_all_of_them(
+    group: str, why: str
+) -> None:
+    line = GROUP.replace("billing", group)
+    rows = [home(GROUPS, 1, 2, 3), home(STATES, 1), home("orders", 1)]
+    assert _excuse(line, [Gone("late", 2, 3)], *rows) == why
+
+
 def test_a_partition_needs_no_more_replicas_than_it_has() -> None:
     trace = FakeTrace()
     holders = Holders(trace, {}, Positions(trace))
-    judge = BelowMinimum(trace, {}, [Gone("late", 2, 3)], holders)
+    judge = BelowMinimum(trace, {}, {}, [Gone("late", 2, 3)], holders)
     change = facts.PartitionChanged(5, GROUPS, 0, 1, 1, 0, (1,), (1,), "created", unclean=False)
     trace.record([*topics(2), ("controller-1", change)])
     assert judge.excuse(GROUP) == ""

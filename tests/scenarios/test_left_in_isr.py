@@ -42,7 +42,7 @@ def _excuse(line: str, *rows: Row) -> str:
     trace = FakeTrace()
     ids = {"producer-1": "writer"}
     holders = Holders(trace, ids, Positions(trace), {"billing": 9_000_000})
-    judge = LeftInIsr(trace, ids, cast(LostVoters, _Voters()), holders)
+    judge = LeftInIsr(trace, ids, {}, cast(LostVoters, _Voters()), holders)
     trace.record([*topics(1), BEGUN, *rows])
     return Progress(trace).stall_excuse([line], lambda _: "", judge.excuse)
 

@@ -98,6 +98,39 @@ def test_a_transaction_coordinator_is_the_leader_of_the_ids_partition() -> None:
     assert chosen == "leader:__transaction_state-0"
 
 
+def test_a_processor_whose_sequence_is_out_of_order_goes_on_with_a_new_producer() -> None:
+    """The leader forgets a producer, whose next marker overtakes its record.
+
+    The leader then knows an epoch without a sequence. The processor is committing when the error
+    comes, so its producer would keep its epoch and be refused for ever.
+    """
+    processor = PROCESSOR | {"topics": ["in"], "abort-share": 0.5}
+    reader = {
+        "kind": "consumer-group", "group": "readers", "topics": ["out"],
+        "config": {"auto.offset.reset": "earliest", "isolation.level": "read_committed"},
+    }  # fmt: skip
+    data = scenario(PRODUCER | {"rate": "1/s"}, processor, reader)
+    for topic in data["topics"]:
+        topic |= {"partitions": 1}
+    data["topics"][1] |= {"assignment": [[2, 3, 1]]}
+    data["cluster"] |= {"brokers": 3, "kafka-version": "3.9"}
+    data["cluster"]["config"] |= {
+        "offsets.topic.num.partitions": 1, "transaction.state.log.num.partitions": 1,
+        "producer.id.expiration.ms": 700, "producer.id.expiration.check.interval.ms": 50,
+    }  # fmt: skip
+    begun = {"fact": "TransactionBegun", "node": "processor-1", "count": 3}
+    data["faults"] = [
+        {"kind": "reset", "node": "processor-1", "peers": ["broker-2"], "when": begun}
+    ]
+    data["expect"] = {
+        "must-see": ["send-failed:OUT_OF_ORDER_SEQUENCE_NUMBER"],
+        "permits": ["duplicate"],
+        "within": "3s",
+    }
+    result = run(parse(data, "f.toml"), 12)
+    assert (result.verdict, result.missing) == ("expected", [])
+
+
 @pytest.mark.parametrize("guarantee", ["at-least-once", "at-most-once"])
 def test_a_processor_without_transactions_writes_what_it_reads(guarantee: str) -> None:
     data = scenario(PRODUCER, PROCESSOR | {"guarantee": guarantee})

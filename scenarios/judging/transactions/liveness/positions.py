@@ -54,6 +54,10 @@ class Positions:
         trace.subscribe(facts.Polled, self._on_polled)
         trace.subscribe(facts.HostStopped, self._on_stopped)
 
+    def is_assigned(self, group: str, name: str) -> bool:
+        """Return whether a coordinator has given a partition, by its name, to a group's member."""
+        return name in self._owners.get(group, {})
+
     def held(self, group: str, key: PartitionKey) -> Mapping[str, int]:
         """Return the position of each running consumer that holds a partition, by host."""
         return self._holders.get((group, key), {})

@@ -107,9 +107,9 @@ class Stalls:
             self.moved_starts,
             voters,
             unlisted,
-            LeftInIsr(trace, ids, voters, holders),
-            BelowMinimum(trace, ids, gone, holders, progress.lost_answers.why),
-            HeldWatermarks(trace, gone),
+            LeftInIsr(trace, ids, members, voters, holders),
+            BelowMinimum(trace, ids, members, gone, holders, progress.lost_answers.why),
+            HeldWatermarks(trace, gone, progress.places),
             registrations,
         )
 

@@ -22,7 +22,10 @@ on: the leader serves its fetches, and only what it commits is refused (``holder
 The high watermark of such a partition stands still, too (Partition.maybeIncrementLeaderHW asks
 isUnderMinIsr since 3.7, KAFKA-15583). A follower that became the leader begins with the high
 watermark that it had as a follower, which may be lower than the one that the leader before it let
-consumers read to. A group that had not read those records yet waits for them for ever.
+consumers read to. A group that had not read those records yet waits for them for ever. It does not
+even get a position where auto.offset.reset is latest: while the high watermark is below the start
+of the leader's epoch, ListOffsets is answered OFFSET_NOT_AVAILABLE
+(Partition.fetchOffsetForTimestamp, KIP-207).
 """
 
 from __future__ import annotations
@@ -37,9 +40,10 @@ from kafkasim.scenarios.judging.transactions.liveness.controllers.last_changes i
     LastChanges,
 )
 from kafkasim.scenarios.judging.transactions.liveness.holders import Holders
+from kafkasim.scenarios.judging.transactions.liveness.positions import Positions
 from kafkasim.scenarios.language.nodes import node_of
 
-_GROUP = re.compile(r"group \S+ is at (\d+) of (\d+) in (\S+)-(\d+) ")
+_GROUP = re.compile(r"group (\S+) is at (\d+) of (\d+) in (\S+)-(\d+) ")
 
 Stuck = Callable[[PartitionKey, int], str]
 """Why the leader of a partition in an epoch changes its ISR no more, or ""."""
@@ -80,37 +84,39 @@ class FewReplicas:
 class BelowMinimum:
     """Follows the ISRs of coordinators' partitions.
 
-    ``ids`` are the transactional ids of client hosts; ``judges`` and ``stuck`` are those of
-    :class:`FewReplicas`.
+    ``ids`` are the transactional ids of client hosts, and ``members`` the hosts of each group;
+    ``judges`` and ``stuck`` are those of :class:`FewReplicas`.
     """
 
     def __init__(
         self,
         trace: FactSource,
         ids: Mapping[str, str],
+        members: Mapping[str, Sequence[str]],
         judges: Sequence[Waits],
         holders: Holders,
         stuck: Stuck = lambda _key, _epoch: "",
     ) -> None:
-        self._homes = Homes(trace, ids)
+        self._homes = Homes(trace, ids, members)
         self._holders = holders
         self._few = FewReplicas(self._homes.changes, judges, stuck)
 
     def excuse(self, line: str) -> str:
         """Return why Kafka would miss for ever what a line of a stalled run tells of, or ""."""
-        why = next((why for home in self._homes.of(line) if (why := self._few.why(home))), "")
+        why = self._homes.why(line, self._few.why)
         reads_on = why and self._holders.reads_on(line, lambda node: bool(self._few.gone(node)))
         return "" if reads_on else why
 
 
 class HeldWatermarks:
-    """Knows which groups have read to a high watermark that too few replicas are left to move.
+    """Knows which groups wait at a high watermark that too few replicas are left to move.
 
-    ``judges`` know which brokers are gone.
+    ``judges`` know which brokers are gone; ``positions`` says where groups are.
     """
 
-    def __init__(self, trace: FactSource, judges: Sequence[Waits]) -> None:
+    def __init__(self, trace: FactSource, judges: Sequence[Waits], positions: Positions) -> None:
         self._changes = LastChanges(trace)
+        self._positions = positions
         self._few = FewReplicas(self._changes, judges)
         self._leaders: dict[PartitionKey, facts.FinalReplica] = {}
         trace.subscribe(facts.FinalReplica, self._on_final)
@@ -120,16 +126,30 @@ class HeldWatermarks:
         found = _GROUP.match(line)
         if found is None:
             return ""
-        position, exposed = int(found[1]), int(found[2])
-        named = [id_ for id_, made in self._changes.topics.items() if made.topic == found[3]]
-        key = (named[-1] if named else "", int(found[4]))
+        group, position, exposed = found[1], int(found[2]), int(found[3])
+        named = [id_ for id_, made in self._changes.topics.items() if made.topic == found[4]]
+        key = (named[-1] if named else "", int(found[5]))
         leader = self._leaders.get(key)
-        if leader is None or not leader.high_watermark <= position < exposed:
+        if leader is None or leader.log_end_offset < exposed:
             return ""
-        return self._few.why(key) if leader.log_end_offset >= exposed else ""
+        at_its_end = leader.high_watermark <= position
+        waits = at_its_end or (_withholds_its_end(leader) and self._looks_up(group, key))
+        return self._few.why(key) if waits else ""
+
+    def _looks_up(self, group: str, key: PartitionKey) -> bool:
+        """Return whether a group's member was given a partition, and has no position in it."""
+        name = f"{self._changes.topics[key[0]].topic}-{key[1]}"
+        return self._positions.is_assigned(group, name) and (group, key) not in self._positions.last
 
     def _on_final(self, _seq: int, _t: int, node: str, fact: facts.FinalReplica) -> None:
         key = (fact.topic_id, fact.partition)
         change = self._changes.of(key)
         if fact.leading and change is not None and node == node_of(change.leader):
             self._leaders[key] = fact
+
+
+def _withholds_its_end(leader: facts.FinalReplica) -> bool:
+    """Return whether a leader does not tell where its log ends: less is committed than it began
+    its epoch with."""
+    starts = dict(zip(leader.epoch_starts[::2], leader.epoch_starts[1::2]))
+    return leader.high_watermark < starts.get(leader.leader_epoch, -1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from kafkasim.model import facts
 from kafkasim.model.records import TRANSACTION_STATE_TOPIC
@@ -87,16 +87,37 @@ class LastChanges:
 class Homes:
     """Knows to which partition a coordinator writes for what a line of a stalled run tells of.
 
-    ``ids`` are the transactional ids of client hosts.
+    ``ids`` are the transactional ids of client hosts, and ``members`` the hosts of each group.
     """
 
-    def __init__(self, trace: FactSource, ids: Mapping[str, str]) -> None:
+    def __init__(
+        self, trace: FactSource, ids: Mapping[str, str], members: Mapping[str, Sequence[str]]
+    ) -> None:
         self.changes = LastChanges(trace)
         self._ids = ids
+        self._members = members
         self._owners: dict[int, str] = {}  # producer id -> transactional id
         trace.subscribe(facts.TransactionState, self._on_transaction)
 
-    def of(self, line: str) -> tuple[PartitionKey, ...]:
+    def why(self, line: str, stuck: Callable[[PartitionKey], str]) -> str:
+        """Return why what a line tells of waits for a coordinator, or "".
+
+        ``stuck(partition)`` says why a coordinator cannot write to its partition. A group of
+        processors waits if each of them does: for its first producer id, or for the end of its
+        transaction.
+        """
+        group = _GROUP.match(line)
+        told = [stuck(home) for home in self._of_processors(group[1])] if group is not None else []
+        first = next((why for home in self._of(line) if (why := stuck(home))), "")
+        return first or (told[0] if told and all(told) else "")
+
+    def _of_processors(self, group: str) -> list[PartitionKey]:
+        """Return the partitions of the transactional ids of a group's members, if all have one."""
+        ids = [self._ids.get(node) for node in self._members.get(group, ())]
+        named = [self._of_id(each) for each in ids if each is not None]
+        return named if len(named) == len(ids) else []
+
+    def _of(self, line: str) -> tuple[PartitionKey, ...]:
         """Return the coordinators' partitions that must go on for what a line tells of."""
         group, client, shares = _GROUP.match(line), _CLIENT.match(line), SHARES.match(line)
         opened = _OPEN.match(line)
@@ -109,9 +130,11 @@ class Homes:
             owner = self._ids.get(client[1])
         elif opened is not None:
             owner = self._owners.get(int(opened[1]))
-        if owner is None:
-            return ()
-        return (coordinator_partition(TRANSACTION_STATE_TOPIC, owner, topics),)
+        return () if owner is None else (self._of_id(owner),)
+
+    def _of_id(self, transactional_id: str) -> PartitionKey:
+        topics = self.changes.topics
+        return coordinator_partition(TRANSACTION_STATE_TOPIC, transactional_id, topics)
 
     def _on_transaction(self, _seq: int, _t: int, _n: str, fact: facts.TransactionState) -> None:
         self._owners[fact.producer_id] = fact.transactional_id

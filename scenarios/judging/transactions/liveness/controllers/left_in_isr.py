@@ -18,7 +18,7 @@ So wait for ever:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from kafkasim.scenarios.judging.source import FactSource, PartitionKey
 from kafkasim.scenarios.judging.transactions.liveness.controllers.last_changes import Homes
@@ -29,19 +29,24 @@ from kafkasim.scenarios.judging.transactions.liveness.holders import Holders
 class LeftInIsr:
     """Follows the ISRs of coordinators' partitions.
 
-    ``ids`` are the transactional ids of client hosts.
+    ``ids`` are the transactional ids of client hosts, and ``members`` the hosts of each group.
     """
 
     def __init__(
-        self, trace: FactSource, ids: Mapping[str, str], voters: LostVoters, holders: Holders
+        self,
+        trace: FactSource,
+        ids: Mapping[str, str],
+        members: Mapping[str, Sequence[str]],
+        voters: LostVoters,
+        holders: Holders,
     ) -> None:
-        self._homes = Homes(trace, ids)
+        self._homes = Homes(trace, ids, members)
         self._holders = holders
         self._voters = voters
 
     def excuse(self, line: str) -> str:
         """Return why Kafka would miss for ever what a line of a stalled run tells of, or ""."""
-        why = next((why for home in self._homes.of(line) if (why := self._stuck(home))), "")
+        why = self._homes.why(line, self._stuck)
         reads_on = why and self._holders.reads_on(line, lambda node: bool(self._down(node)))
         return "" if reads_on else why
 
