@@ -15,11 +15,12 @@ NEW_MEMBER_SESSION_US = 300_000_000
 NEVER = 1 << 62
 
 SAME_SUBSCRIPTION = "same"
-OTHER_GENERATION = "generation"
+OTHER_ASSIGNMENT = "assignment"
 OTHER_SUBSCRIPTION = "subscription"
 """How a JoinGroup differs from its sender's last one. The coordinator compares the bytes of the
-subscription, which hold the generation that the member knew (ConsumerProtocolSubscription), and of
-a sticky assignor the generation of the last assignment (StickyAssignor.subscriptionUserData)."""
+subscription, which hold the generation that the member knew and the partitions that it owned
+(ConsumerProtocolSubscription), and of a sticky assignor the generation of the last assignment
+(StickyAssignor.subscriptionUserData)."""
 
 STICKY = "sticky"
 """How the names of the sticky assignors end."""
@@ -72,8 +73,9 @@ class GroupMember:
         self.joined_us[node] = t_us
         wants = (fact.topics, fact.protocols)
         sticky = self.taken and any(name.endswith(STICKY) for name in fact.protocols)
+        same = (fact.generation, fact.owned) == (self.generation, self.owned) and not sticky
         told = OTHER_SUBSCRIPTION if wants != (self.topics, self.protocols) else (
-            OTHER_GENERATION if sticky or fact.generation != self.generation else SAME_SUBSCRIPTION
+            SAME_SUBSCRIPTION if same else OTHER_ASSIGNMENT
         )  # fmt: skip
         self.taken = False
         self.topics, self.protocols = wants

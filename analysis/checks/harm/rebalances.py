@@ -78,14 +78,15 @@ _JOINED = """
     SELECT *, exists(protocols, name -> endswith(name, 'sticky')) AS sticky,
            lag(seq) OVER one AS before, coalesce(lag(topics) OVER one, array()) = topics
               AND coalesce(lag(protocols) OVER one, array()) = protocols AS same,
-           coalesce(lag(generation) OVER one, -1) = generation AS same_generation
+           coalesce(lag(generation) OVER one, -1) = generation
+              AND coalesce(lag(owned) OVER one, array()) = owned AS same_assignment
     FROM members_by_id WHERE api = 'JoinGroup'
     WINDOW one AS (PARTITION BY run, group, key ORDER BY seq)"""
 
 _REJOINED = """
     -- Those that nobody asked for, or a JoinGroup of a member that asked for what it had before.
     SELECT begun.*, asked.member_id AS who, joined.rack, rejoined >= 0 AS asked_for,
-           NOT same_generation OR leads AS curious, coalesce(sticky, false) AS sticky, before
+           NOT same_assignment OR leads AS curious, coalesce(sticky, false) AS sticky, before
     FROM begun LEFT JOIN joined ON begun.run = joined.run AND begun.group = joined.group
         AND rejoined = joined.seq
     WHERE rejoined < 0 OR (same AND array_contains(member_ids, asked.member_id)

@@ -30,6 +30,13 @@ def sticky(member: str = "", of: str = "sticky") -> Row:
     return asks("JoinGroup", member, -1, instance="x", protocols=(of,))
 
 
+def keeps(*owned: str) -> Row:
+    """A JoinGroup of m2 of the first generation, with a cooperative assignor that is not sticky."""
+    return "broker-1", facts.MemberRequest(
+        "billing", "m2", None, "JoinGroup", 1, ("orders",), ("keeping",), 6000, 10_000, owned
+    )
+
+
 MISSED: list[Row] = [  # m2 leads a generation for which the static member did not join
     asks("JoinGroup", "m2", -1), group("PreparingRebalance", 1, "m2", "x-1"),
     group("CompletingRebalance", 2, "m2", "x-1"), asks("SyncGroup", "m2", 2),
@@ -81,6 +88,15 @@ STORIES: Stories = {  # name: what happened before, how it goes on well, and bad
          ("consumer-1", facts.ConsumerAssigned("billing", "x-1", 1, ())), *MISSED],
         [sticky("x-1", "range")],
         [sticky("x-1", "range"), group("PreparingRebalance", 2, "m2", "x-1")],
+    ),
+    "needless-rebalance a member gives up what its assignment lacks": (
+        [OFFSETS, LOADED, asks("JoinGroup", generation=-1), keeps("orders-0", "orders-1"),
+         group("CompletingRebalance", 1, "m1", "m2"), asks("SyncGroup"),
+         group("Stable", 1, "m1", "m2"),
+         ("broker-1", facts.GroupAssigned("billing", 1, "m2", ("orders-0",))),
+         ("consumer-2", facts.ConsumerAssigned("billing", "m2", 1, ("orders-0",)))],
+        [keeps("orders-0"), group("PreparingRebalance", 1, "m1", "m2")],
+        [keeps("orders-0", "orders-1"), group("PreparingRebalance", 1, "m1", "m2")],
     ),
     "needless-rebalance the log kept one protocol of the member": (
         [*ALONE, asks("JoinGroup", "m2"), ("consumer-2",
