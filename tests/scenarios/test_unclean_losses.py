@@ -87,6 +87,26 @@ def test_an_unclean_election_changes_what_it_lost_and_nothing_else(offset: int, 
     assert judge(rows, unclean=False) == [("STABLEREAD", "")]
 
 
+@pytest.mark.parametrize("zookeeper", [False, True])
+def test_an_unclean_leader_that_leads_on_in_its_epoch_may_lose_what_it_exposed(
+    zookeeper: bool,
+) -> None:
+    """It is alone in the ISR, and its disk is replaced."""
+    epoch: Row = ("broker-1", facts.ZkControllerWrite(2, 1, "/controller_epoch", 1))
+    rows: list[Row] = [
+        *([epoch] if zookeeper else []), *ALIVE, *TWO,
+        ("controller-1", changed(9, (2,), leader=2, epoch=1, unclean=True)), ("broker-2", led(1)),
+        ("broker-2", appended(0, (12,), epoch=1)), ("broker-2", appended(1, (13,), epoch=1)),
+        ("broker-2", high_watermark(2, (2,), epoch=1)), ("broker-2", facts.DiskReplaced()),
+        ("broker-2", facts.HostStarted(1)), ("broker-2", led(1)),
+        ("broker-2", appended(0, (14,), epoch=1)), ("broker-2", high_watermark(1, (2,), epoch=1)),
+    ]  # fmt: skip
+    behind = "last-replica-standing" if zookeeper else ""
+    lost = [("ACKED", "last")] if zookeeper else []
+    assert judge(rows, "last") == [*lost, ("MATCH", behind), ("HWMONO", behind)]
+    assert ("HWMONO", "") in judge(rows)
+
+
 REPLACED: list[Row] = [  # broker-1 goes on alone, though broker-2 was elected uncleanly and leads
     *ALIVE, ("controller-1", registration(3, 3)), ("controller-1", created()),
     ("controller-1", changed(5, (1,))), ("broker-1", appended(0, (10,))),

@@ -337,14 +337,15 @@ class Logs:
         if fact.leader_epoch < led:  # it applied its election late; others have led since
             return
         state.led_by = replica
-        if fact.leader_epoch <= state.unclean_epoch or led < state.unclean_epoch:
+        again = self.cluster.zookeeper and fact.leader_epoch == led
+        elected = not again or fact.leader_epoch != state.unclean_epoch
+        if elected and min(led, fact.leader_epoch - 1) < state.unclean_epoch:
             # After an unclean election, a clean leader must hold what the unclean one had.
             # A partition outside the budget elects its last-known leader uncleanly (KIP-966).
             lacks = not state.holds_exposed(replica)
             state.lose(replica, seq, t, self._unclean_excuse(state) if lacks else "")
             return
         lacks = not state.holds_exposed(replica)
-        again = self.cluster.zookeeper and fact.leader_epoch == led
         reason = ""
         if lacks or (again and state.was_longer(replica, led)):
             reason = self.cluster.excuse(state.key, node)
