@@ -18,6 +18,7 @@ from kafkasim.analysis.checks.transactions.given_back import GIVEN_BACK_RECORDS,
 from kafkasim.analysis.checks.transactions.taken import NO_TAKEN, TAKEN_RECORDS
 from kafkasim.analysis.checks.transactions.unverified import NO_UNVERIFIED
 from kafkasim.analysis.checks.transactions.views import VIEWS
+from kafkasim.analysis.spark.asking import read_by, words
 from kafkasim.analysis.spark.session import tuned
 from kafkasim.analysis.stored import Stored
 
@@ -115,10 +116,10 @@ SMALL_TUNING = {
 }
 
 
-def in_slices(
-    stored: Stored, work: Callable[[Stored], Found], shared: Mapping[str, str] = JUDGED_VIEWS
-) -> list[Found]:
-    """Return what ``work`` finds in each slice of the runs, each with ``shared`` views of its own.
+def in_slices(stored: Stored, work: Callable[[Stored], Found], texts: Sequence[str]) -> list[Found]:
+    """Return what ``work`` finds in each slice of the runs, by queries that are among ``texts``.
+
+    Each slice has views of its own.
 
     No step of a check looks at two runs. So memory depends on the size of a slice, not on how many
     there are; a slice is planned as a small fleet is, and Spark compiles its code once.
@@ -126,7 +127,7 @@ def in_slices(
     slices = stored.slices(SMALL_ROWS)
 
     def one(part: Stored) -> Found:
-        with views(part, shared=shared, rows=stored.rows, small=True):
+        with views(part, texts=texts, rows=stored.rows, small=True):
             return work(part)
 
     if len(slices) == 1:
@@ -147,13 +148,15 @@ def views(
     kinds: Sequence[str] = JUDGED_KINDS,
     shared: Mapping[str, str] = JUDGED_VIEWS,
     *,
+    texts: Sequence[str] | None = None,
     rows: int | None = None,
     small: bool | None = None,
 ) -> Iterator[None]:
     """Provide a view for each kind and the shared views, for as long as the context lasts.
 
-    ``rows`` is how many facts the same queries read in all, where these runs are a slice of them.
-    ``small`` tells whether each view is one partition; by default their number decides.
+    ``texts`` are the queries that will be asked, if that is known: no other view is made. ``rows``
+    is how many facts the same queries read in all, where these runs are a slice of them. ``small``
+    tells whether each view is one partition; by default their number decides.
     """
     spark = stored.spark
     rows = stored.rows if rows is None else rows
@@ -165,6 +168,8 @@ def views(
     if rows < COMPILED_EXPRESSIONS_ROWS:
         tuning["spark.sql.codegen.factoryMode"] = "NO_CODEGEN"
     asked = _asked(stored, shared)
+    if texts is not None:
+        kinds, asked = _read(texts, kinds, asked)
     kept: list[DataFrame] = []
     with tuned(spark, tuning):
         try:
@@ -188,6 +193,15 @@ def views(
                 spark.catalog.dropTempView(name)
             for frame in kept:
                 _forget(frame)
+
+
+def _read(
+    texts: Sequence[str], kinds: Sequence[str], shared: Mapping[str, str]
+) -> tuple[list[str], dict[str, str]]:
+    """Return the kinds and the shared views that some queries read."""
+    read = read_by(texts, shared)
+    named = words([*texts, *read.values()])
+    return [kind for kind in kinds if kind in named], read
 
 
 def _forget(frame: DataFrame) -> None:

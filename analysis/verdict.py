@@ -10,18 +10,17 @@ For each check the verdict gives the share of runs that violate it, with a Wilso
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kafkasim.analysis.checks import CHECKS, NEEDED, RARE
+from kafkasim.analysis.checks import CHECKS
 from kafkasim.analysis.checks.liveness import left_open, waited
 from kafkasim.analysis.interval import wilson
 from kafkasim.analysis.runs import StoredRun
+from kafkasim.analysis.spark.asking import able, filled, queries, rows
 from kafkasim.analysis.words import counted
 
 if TYPE_CHECKING:
-    from pyspark.sql import Row, SparkSession
     from rich.table import Table
 
     from kafkasim.analysis.stored import Stored
@@ -234,7 +233,8 @@ def judge(stored: Stored) -> Verdicts:
     if any(not run.crashed for run in stored.runs):
         from kafkasim.analysis.load import in_slices
 
-        found = [one for part in in_slices(stored, check) for one in part]
+        texts = list(able(stored.has).values())
+        found = [one for part in in_slices(stored, check, texts) for one in part]
     return combine(stored.runs, found, stored.bad)
 
 
@@ -245,9 +245,8 @@ def check(stored: Stored) -> list[CheckFinding]:
     of_places = ("losses", "stall_excuse")  # they excuse places, not whole partitions
     lossy = [run.name for run in runs if any(run.manifest.get(key) for key in of_places)]
     found: dict[tuple[Any, ...], CheckFinding] = {}
-    lacking = [kind for kind in sorted(set(NEEDED.values())) if not stored.has(kind)]
-    texts = queries(lossy, lacking + _empty(stored.spark))
-    for row in sorted(_rows(stored.spark, texts), key=lambda row: int(row["seq"])):
+    found_rows = rows(stored.spark, queries(filled(stored.spark, able(stored.has)), lossy))
+    for row in sorted(found_rows, key=lambda row: int(row["seq"])):
         manifest = manifests[row["run"]]
         topics = manifest.get("topics", {})
         short = Place(weak=row["weak"], excused=row["excused"])
@@ -263,49 +262,6 @@ def check(stored: Stored) -> list[CheckFinding]:
         first = found.get(key)
         found[key] = one if first is None else replace(first, count=first.count + one.count)
     return [found[key] for key in sorted(found)]
-
-
-def queries(lossy: Sequence[str] = (), lacking: Sequence[str] = ()) -> list[str]:
-    """Return a query for each check: a row per run, check, anomaly, partition and groups.
-
-    Of the runs ``lossy``, which have lost records, there is a row for each place. Of the kinds and
-    views ``lacking`` there is no row; checks that find nothing without them are left out.
-
-    Spark plans them one by one in 0.6 of the CPU time that it takes for their union.
-    """
-    names = ", ".join(_quoted(name) for name in lossy)
-    kept = f"IF(run IN ({names}), place, NULL)" if lossy else "CAST(NULL AS STRING)"
-    return [
-        f"""
-        SELECT run, '{name}' AS check, anomaly, topic_id, partition, groups, weak, excused, place,
-               count(1) AS count, min(seq) AS seq, min_by(detail, seq) AS detail
-        FROM (SELECT run, anomaly, topic_id, partition, groups, seq, detail,
-                     place.weak AS weak, place.excused AS excused, {kept} AS place
-              FROM ({text}))
-        GROUP BY run, anomaly, topic_id, partition, groups, weak, excused, place"""
-        for name, text in CHECKS.items()
-        if NEEDED.get(name) not in lacking and RARE.get(name) not in lacking
-    ]
-
-
-def _rows(spark: SparkSession, texts: Sequence[str]) -> list[Row]:
-    """Return the rows of all queries; while some run, Spark plans the next ones."""
-    with ThreadPoolExecutor(spark.sparkContext.defaultParallelism) as pool:
-        return [row for rows in pool.map(lambda text: spark.sql(text).collect(), texts)
-                for row in rows]  # fmt: skip
-
-
-def _empty(spark: SparkSession) -> list[str]:
-    """Return the views of what is rare that have no rows."""
-    rare = [view for name, view in RARE.items() if name in CHECKS]
-    each = [f"(SELECT '{view}' AS view FROM {view} LIMIT 1)" for view in rare]
-    filled = {row["view"] for row in spark.sql(" UNION ALL ".join(each)).collect()}
-    return [view for view in rare if view not in filled]
-
-
-def _quoted(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
 
 
 def excuse(found: CheckFinding, manifest: Mapping[str, Any]) -> str:
@@ -398,7 +354,6 @@ def combine(
     runs: Sequence[StoredRun], found: Sequence[CheckFinding], bad: Sequence[str] = ()
 ) -> Verdicts:
     """Return the verdicts of runs from what the checks found and what the manifests say."""
-    from kafkasim.analysis.checks import CHECKS
 
     by_run: dict[str, list[CheckFinding]] = {run.name: [] for run in runs}
     for one in found:

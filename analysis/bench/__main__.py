@@ -123,6 +123,7 @@ def heaviest(place: Path) -> dict[str, Any]:
     out of a slice that has no row of what they judge.
     """
     from kafkasim.analysis.bench.duck import QUERIES
+    from kafkasim.analysis.checks import CHECKS
     from kafkasim.analysis.load import SMALL_ROWS, views
     from kafkasim.analysis.stored import open_stored
 
@@ -130,9 +131,10 @@ def heaviest(place: Path) -> dict[str, Any]:
     stored = open_stored(spark, str(place))
     slices = [replace(part, spark=spark.newSession()) for part in stored.slices(SMALL_ROWS)]
     found = {}
+    texts = [CHECKS[name] for name in QUERIES]
     with ExitStack() as opened, ThreadPoolExecutor(THREADS) as pool:
         for part in slices:
-            opened.enter_context(views(part, rows=stored.rows, small=True))
+            opened.enter_context(views(part, texts=texts, rows=stored.rows, small=True))
         for name in QUERIES:
             clock = Clock(process)
             rows = sum(pool.map(_count, slices, repeat(name)))

@@ -112,6 +112,30 @@ Found = dict[str, list[tuple[str, int, int]]]
 """The anomalies of each run: name, partition, count."""
 
 
+AS_WRITTEN = (
+    "at-most-once", "B46-hanging-txn-late-produce", "B90-share-gaps-not-fetched",
+    "B91-share-acquired-in-transition", "B92-share-start-moves-back",
+)  # fmt: skip
+"""The scripts that show nothing at a third of their rate."""
+
+
+def thinned(name: str) -> dict[str, Any]:
+    """Return a script at a third of its rate, if it shows the same then.
+
+    Spark executes the checks of the fleet in four fifths of the time.
+    """
+    data = in_time() if name == EPOCHS else library.source(name)[0]
+    if name in AS_WRITTEN:
+        return data
+    third = [
+        each | {"rate": f"{round(float(each['rate'].removesuffix('/s')) / 3)}/s"}
+        if "rate" in each
+        else each
+        for each in data["workload"]
+    ]
+    return data | {"workload": third}
+
+
 def simulate(place: Path) -> Found:
     """Leave a directory for each run; return what the runs found of themselves."""
     by_run: Found = {}
@@ -119,8 +143,7 @@ def simulate(place: Path) -> Found:
         result = run(parse(scenario(name), name), 1, place / name)
         by_run[name] = sorted((a.name, a.partition, a.count) for a in result.delivery)
     for name, variants in (SCRIPTS | READERS | SHARES).items():
-        spec = parse(in_time(), name) if name == EPOCHS else library.scenario(name)[0]
-        result = run(spec, 1, place / name, variants)
+        result = run(parse(thinned(name), name), 1, place / name, variants)
         found = [(a.name, a.partition, a.count) for a in result.delivery]
         broken = Counter((each.invariant, each.partition) for each in result.violations)
         found += [(*each, count) for each, count in broken.items()]

@@ -27,7 +27,7 @@ from tests.analysis.real_runs import (
     simulate,
 )
 from tests.analysis.story_cases import SPEC
-from tests.analysis.test_checks import CASES, LOSSES, STALLS, read_by
+from tests.analysis.test_checks import CASES, LOSSES, STALLS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -121,13 +121,12 @@ def test_slices_show_the_same(
 
     write_fleet(tmp_path, {name: case for name, (case, _) in CASES.items()}, LOSSES, SPEC, STALLS)
     stored = open_stored(judged.spark, str(tmp_path))
-    shared = read_by([CHECKS[name] for name in QUERIES], load.JUDGED_VIEWS)
     monkeypatch.setattr(load, "SMALL_ROWS", stored.rows // 2 + 1)
     monkeypatch.setattr(load, "COMPILED_EXPRESSIONS_ROWS", 0)
     slices = stored.slices(load.SMALL_ROWS)
     assert len(slices) == 2
     assert sorted(run.name for part in slices for run in part.runs) == sorted(CASES)
-    parts = load.in_slices(stored, rows, shared)
+    parts = load.in_slices(stored, rows, [CHECKS[name] for name in QUERIES])
     assert all(parts)
     whole = [(one.check, one.run) for one in judged.of_cases() for _ in range(one.count)]
     whole = [row for row in whole if row[0] in QUERIES]

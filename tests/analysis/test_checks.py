@@ -6,7 +6,6 @@ All cases are runs of one trace, judged by one Spark job: a check must not mix r
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import astuple, replace
 from typing import TYPE_CHECKING, Any
 
@@ -411,17 +410,6 @@ def stored(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Sto
     return open_stored(spark, str(target))
 
 
-def read_by(texts: list[str], shared: Mapping[str, str]) -> dict[str, str]:
-    """Return the shared views that queries read, with the views that those read, in order."""
-    found: set[str] = set()
-    new = " ".join(texts)
-    while new:
-        names = set(re.findall(r"\w+", new)) & shared.keys() - found
-        found |= names
-        new = " ".join(shared[name] for name in names)
-    return {name: text for name, text in shared.items() if name in found}
-
-
 def kinds_apart() -> list[list[str]]:
     """Return the kinds that checks need, in lists: no check of a kind reads another of its list.
 
@@ -429,13 +417,14 @@ def kinds_apart() -> list[list[str]]:
     """
     from kafkasim.analysis.checks import CHECKS, NEEDED
     from kafkasim.analysis.load import JUDGED_VIEWS
+    from kafkasim.analysis.spark.asking import read_by, words
 
     found: list[list[str]] = []
     read: dict[str, set[str]] = {}
     for kind in sorted(set(NEEDED.values())):
         texts = [CHECKS[name] for name, needed in NEEDED.items() if needed == kind]
         texts += read_by(texts, JUDGED_VIEWS).values()
-        read[kind] = set(re.findall(r"\w+", " ".join(texts)))
+        read[kind] = words(texts)
     for kind in sorted(read, key=lambda kind: len(read[kind] & read.keys()), reverse=True):
         for apart in found:
             if not any(kind in read[other] or other in read[kind] for other in apart):
@@ -452,17 +441,17 @@ def test_checks_that_are_left_out_find_nothing_without_their_kind(stored: Stored
     from kafkasim.analysis.checks import CHECKS, NEEDED
     from kafkasim.analysis.checks.base import NO_CONTENTS
     from kafkasim.analysis.load import JUDGED_VIEWS, views
+    from kafkasim.analysis.spark.asking import read_by
     from kafkasim.analysis.stored import StoredFleet
 
     assert isinstance(stored, StoredFleet)
     for kinds in kinds_apart():
         parts = {other: files for other, files in stored.parts.items() if other not in kinds}
         left_out = {name: CHECKS[name] for name, needed in NEEDED.items() if needed in kinds}
-        shared = read_by(list(left_out.values()), JUDGED_VIEWS)
-        with views(replace(stored, parts=parts), shared=shared):
+        with views(replace(stored, parts=parts), texts=list(left_out.values())):
             for name, text in left_out.items():
                 assert (name, stored.spark.sql(text).collect()) == (name, [])
-            if "contents" in shared:
+            if "contents" in read_by(left_out.values(), JUDGED_VIEWS):
                 whole, nothing = stored.spark.table("contents"), stored.spark.sql(NO_CONTENTS)
                 assert whole.dtypes == nothing.dtypes
 
@@ -485,9 +474,9 @@ def test_checks_that_are_left_out_find_nothing_without_rows_of_what_they_judge(
     stored: Stored,
 ) -> None:
     from kafkasim.analysis.checks import CHECKS, RARE
-    from kafkasim.analysis.load import JUDGED_VIEWS, views
+    from kafkasim.analysis.load import views
 
-    with views(stored, shared=read_by([CHECKS[name] for name in RARE], JUDGED_VIEWS)):
+    with views(stored, texts=[CHECKS[name] for name in RARE]):
         for name, view in RARE.items():
             assert stored.spark.table(view).count() > 0
             text = without(view, CHECKS[name])

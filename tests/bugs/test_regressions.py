@@ -26,15 +26,24 @@ SEEDS = sorted((Path(__file__).parent / "seeds").glob("*.json"))
 LONG = {
     "a-share-group-reads-on-slowly",
     "a-throttled-processor-reads-on-slowly",
+    "aborted-and-its-marker-lost",
+    "broker-without-a-quorum-ends",
     "completion-lost-to-a-sleeping-thread",
     "epoch-write-behind-background-flushes",
     "fetch-parked-for-another-partition",
     "group-below-the-minimum",
     "leader-without-a-vote-strands-its-partitions",
     "log-start-past-an-open-transaction",
+    "rebalance-after-a-downgrade-is-forgotten",
+    "removed-leader-has-the-longer-log",
+    "share-read-gap-goes-on-with-done-segment",
+    "share-records-behind-the-gap-done-anew",
+    "share-rollback-below-log-start",
+    "share-start-between-two-batches",
+    "transaction-began-in-a-gap",
+    "voter-added-with-the-id-of-a-lost-disk",
 }
-"""Seeds that take more than ten CPU seconds each, an eighth of the time of all tests. They run in
-``make soak``."""
+"""Seeds that take more than four CPU seconds each. They run in ``make soak``."""
 WITH_AN_EXCUSE = {case.scenario for case in CASES if case.is_seed_as_found}
 
 KEYS = ["seed", "story", "verdict", "anomalies", "scenario"]
