@@ -212,12 +212,14 @@ class Groups:
         phase = tenure.state in (PREPARING, COMPLETING) and not tenure.resumed
         if not phase or node in self._drifting:
             return
-        members = [self._known.member(group, each) for each in tenure.members]
+        members = [(each, self._known.member(group, each)) for each in tenure.members]
+        static = {each: one.joined_us.get(node, -1) for each, one in members if one.instance_id}
         limit = tenure.longest_us
         if tenure.state == PREPARING:
             limit += self._limits.initial_delay_us
-            if any(each.instance_id is not None for each in members):
-                limit += max(each.session_us for each in members) + tenure.longest_us
+            if static:
+                limit += max(one.session_us for _, one in members) + tenure.longest_us
+                limit += tenure.awaited_us(static)
         else:
             limit += self._limits.commit_timeout_us
         lasted = t - tenure.since_us - tenure.paused_us

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 from kafkasim.model.client.process import ClientProcess
@@ -57,6 +57,9 @@ STUCK_FOR_US = 600_000_000
 _Producer = ProducerApplication | TransactionalProducerApplication | AuditedProducerApplication
 _Consumer = ConsumerApplication | StoringApplication | AuditingApplication
 
+Reader = ConsumerGroupTable | ProcessorTable | ShareGroupTable
+"""A workload that reads."""
+
 
 class ClientHosts:
     """One host for each producer, processor and member of a group, and ``admin-1``."""
@@ -107,6 +110,18 @@ class ClientHosts:
         for name, config in configs.items():
             if isinstance(config, ConsumerConfig):
                 configs[name] = config.with_properties(properties, remove)
+
+    @cached_property
+    def readers(self) -> list[tuple[Reader, list[str]]]:
+        """Each workload that reads, with its own hosts: several may be of one group."""
+        found: list[tuple[Reader, list[str]]] = []
+        earlier: dict[str, int] = {}
+        for workload in self._scenario.workload:
+            if workload.kind != "producer":
+                first = earlier.get(workload.group, 0)
+                earlier[workload.group] = last = first + workload.count
+                found.append((workload, self.members[workload.group][first:last]))
+        return found
 
     def _add_workloads(self) -> None:
         producers = consumers = processors = 0
@@ -325,7 +340,7 @@ def _named_topics(
 
 
 def subscribed_topics(
-    table: ConsumerGroupTable | ProcessorTable | ShareGroupTable,
+    table: Reader,
     scenario: Scenario,
     known: Iterable[str],
 ) -> list[str]:

@@ -243,23 +243,21 @@ class ScenarioRun:
             for node, busy in control.busy.items()
             if busy and node not in ended
         ]
-        members = self.cluster.clients.members
-        for workload in self.scenario.workload:
-            if workload.kind != "producer":
-                if all(node in ended for node in members[workload.group]):
-                    continue
-                names = subscribed_topics(workload, self.scenario, list(control.topic_ids))
-                topic_ids = [control.topic_ids[name] for name in names]
-                if workload.kind == "share-group":
-                    exposed = self.progress.exposed_of(topic_ids)
-                    lacking += self.shares.lag(workload.group, exposed, self.progress.name)
-                    continue
-                lacking += self.progress.lag(workload.group, topic_ids)
-                if workload.kind == "consumer-group" and workload.protocol == "zookeeper":
-                    owned = [each for name in names for each in self.progress.names_of(name)]
-                    lacking += self.invariants.owners.missing(workload.group, owned)
-                if workload.kind == "processor":
-                    lacking += self.under_way.uncommitted(workload.group, topic_ids)
+        for workload, nodes in self.cluster.clients.readers:
+            if all(node in ended for node in nodes):
+                continue  # nobody asks for its topics, or another workload of the group does
+            names = subscribed_topics(workload, self.scenario, list(control.topic_ids))
+            topic_ids = [control.topic_ids[name] for name in names]
+            if workload.kind == "share-group":
+                exposed = self.progress.exposed_of(topic_ids)
+                lacking += self.shares.lag(workload.group, exposed, self.progress.name)
+                continue
+            lacking += self.progress.lag(workload.group, topic_ids)
+            if workload.kind == "consumer-group" and workload.protocol == "zookeeper":
+                owned = [each for name in names for each in self.progress.names_of(name)]
+                lacking += self.invariants.owners.missing(workload.group, owned)
+            if workload.kind == "processor":
+                lacking += self.under_way.uncommitted(workload.group, topic_ids)
         return list(dict.fromkeys(lacking))  # two workloads may name one group
 
     def _on_application_failed(

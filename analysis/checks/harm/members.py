@@ -9,19 +9,33 @@ from kafkasim.analysis.checks.base import about, offending
 
 LONG_REBALANCE = offending(
     # A phase of a classic group's rebalance ends: PreparingRebalance after the longest rebalance
-    # timeout and group.initial.rebalance.delay.ms, with static members a session and a rebalance
-    # timeout later; CompletingRebalance after the rebalance timeout and offsets.commit.timeout.ms.
-    # A second and the coordinator's pauses come on top.
+    # timeout and group.initial.rebalance.delay.ms; with static members a session and a rebalance
+    # timeout later, counted from when the last of them joined, or was heard if it does not join;
+    # CompletingRebalance after the rebalance timeout and offsets.commit.timeout.ms. A second and
+    # the coordinator's pauses come on top.
     """
-    SELECT DISTINCT run, CAST(NULL AS STRING) AS topic_id, CAST(NULL AS BIGINT) AS partition,
-           next_seq AS seq, group, state, lasted, allowed
-    FROM (SELECT *, longest_us + IF(state = 'PreparingRebalance',
-                        initial_delay_us + IF(any_static, longest_session_us + longest_us, 0L),
-                        commit_timeout_us) AS allowed
-          FROM step_members JOIN broker_limits USING (run)
-          WHERE NOT consumer AND state IN ('PreparingRebalance', 'CompletingRebalance'))
-    WHERE lasted > allowed + 1000000
-        AND (run, node) NOT IN (SELECT run, node FROM ClockDrifted)""",
+    WITH long AS (
+        SELECT DISTINCT run, node, group, state, begun_us, next_seq, lasted, any_static, allowed
+        FROM (SELECT *, longest_us + IF(state = 'PreparingRebalance',
+                            initial_delay_us + IF(any_static, longest_session_us + longest_us, 0L),
+                            commit_timeout_us) AS allowed
+              FROM step_members JOIN broker_limits USING (run)
+              WHERE NOT consumer AND state IN ('PreparingRebalance', 'CompletingRebalance'))
+        WHERE lasted > allowed + 1000000
+            AND (run, node) NOT IN (SELECT run, node FROM ClockDrifted))
+    SELECT run, CAST(NULL AS STRING) AS topic_id, CAST(NULL AS BIGINT) AS partition,
+           next_seq AS seq, group, state, lasted, allowed + coalesce(awaited_us, 0) AS allowed
+    FROM long LEFT JOIN (
+        SELECT run, node, group, next_seq, max(at_us - begun_us) AS awaited_us
+        FROM (SELECT long.run, long.node, long.group, next_seq, begun_us, instance_id,
+                     coalesce(max(IF(api = 'JoinGroup', t_us, NULL)), max(t_us)) AS at_us
+              FROM long JOIN MemberRequest AS asked ON long.run = asked.run
+                  AND long.node = asked.node AND long.group = asked.group
+                  AND t_us >= begun_us AND seq < next_seq
+              WHERE state = 'PreparingRebalance' AND any_static AND instance_id IS NOT NULL
+              GROUP BY long.run, long.node, long.group, next_seq, begun_us, instance_id)
+        GROUP BY run, node, group, next_seq) USING (run, node, group, next_seq)
+    WHERE lasted > allowed + coalesce(awaited_us, 0) + 1000000""",
     "'long-rebalance'",
     "'group %s was in %s for %d us; its members\\' timeouts allow %d', group, state, lasted,"
     " allowed",

@@ -175,6 +175,14 @@ class Metadata:
             self.version += 1
             self.request_update(now)
 
+    def available(self, topic: str) -> list[int]:
+        """Return the partitions of a topic that have a leader (availablePartitionsForTopic).
+
+        A broker that has not heard of all partitions names those that it knows.
+        """
+        known = [partition.partition for partition in self._replicas[topic]]
+        return [each for each in known if self.leaders[TopicPartition(topic, each)].leader >= 0]
+
     def replica_racks(self, topic: str) -> tuple[frozenset[str | None], ...]:
         """Return for each partition of a topic the racks of its replicas; () for no metadata.
 

@@ -39,7 +39,7 @@ from kafkasim.model.client.producer.transactions.calls import TransactionCalls
 from kafkasim.model.config import ProducerConfig
 from kafkasim.model.effects import Reply
 from kafkasim.model.facts import SendFailed
-from kafkasim.model.records import NO_HEADERS, TopicPartition
+from kafkasim.model.records import NO_HEADERS
 
 if TYPE_CHECKING:
     from kafkasim.model.client.producer.batches import PartitionQueue
@@ -269,7 +269,7 @@ class KafkaProducer:
             return args
         topic, key, record_id, value_size, _, want_ack, headers_size = args
         data = None if key is None else key_bytes(key)
-        every, available = range(count), self._with_leader(topic, count)
+        every, available = range(count), self.metadata.available(topic)
         partition = partitioner(data, every, available)
         if self._rules.partitions_again_for_new_batch():
             queue = self.accumulator.queue(topic, partition)
@@ -286,10 +286,6 @@ class KafkaProducer:
         count = self.metadata.partition_counts.get(args[0])
         self.metadata.add_topics((args[0],), now)
         self.process.out.append(Reply(call, count, None))
-
-    def _with_leader(self, topic: str, count: int) -> list[int]:
-        leaders = self.metadata.leaders
-        return [p for p in range(count) if leaders[TopicPartition(topic, p)].leader >= 0]
 
     def _request_metadata(self, topic: str, now: int) -> None:
         """Ask for a topic, or again for one that does not have the partition yet."""
@@ -311,7 +307,7 @@ class KafkaProducer:
             sticky.at_boundary()
             if sticky.partition >= 0:
                 return queue
-        partitions = self._with_leader(topic, count) or list(range(count))
+        partitions = self.metadata.available(topic) or list(range(count))
         known = [queues.get((topic, p)) for p in partitions]
         chosen = sticky.choose(partitions, [len(q.batches) if q else 0 for q in known])
         return self.accumulator.queue(topic, chosen)

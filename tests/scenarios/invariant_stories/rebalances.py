@@ -187,6 +187,15 @@ STORIES: Stories = {  # name: what happened before, how it goes on well, and bad
         [later(14), END],
         [later(14.1), END],
     ),
+    "long-rebalance a static member is heard, and does not join": (
+        [OFFSETS, LOADED, asks("JoinGroup", generation=-1),
+         asks("JoinGroup", "m2", -1, instance="x"),
+         group("CompletingRebalance", 1, "m1", "m2"), asks("SyncGroup"),
+         group("Stable", 1, "m1", "m2"), later(1), asks("LeaveGroup"),
+         group("PreparingRebalance", 1, "m2"), later(4)],
+        [asks("Heartbeat", "m2", instance="x"), later(30), group("CompletingRebalance", 2, "m2")],
+        [later(30), group("CompletingRebalance", 2, "m2")],
+    ),
     "long-rebalance the coordinator was paused before another member joined": (
         [*ALONE, asks("JoinGroup", "m2", -1), group("PreparingRebalance", 1, "m1", "m2"),
          ("broker-1", facts.HostPaused(5_000_000)), later(5), asks("JoinGroup", "m3", -1),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kafkasim.model import facts
@@ -45,6 +46,16 @@ class Tenure:
     syncs: AwaitedSyncs = field(default_factory=AwaitedSyncs)  # in this generation
     last: tuple[int, facts.MemberRequest, str] | None = None  # the last request and its time
     resumed: bool = False  # an upgrade of this generation could not be appended
+
+    def awaited_us(self, joined: Mapping[str, int]) -> int:
+        """Return how long after the state began static members joined, or were last heard.
+
+        ``joined`` are the times of their last JoinGroups. One that does not join keeps its place
+        as long as it is heard: a subscription by pattern joins with fresh metadata only
+        (ConsumerCoordinator.poll, ensureFreshMetadata), and sends heartbeats while it seeks some.
+        """
+        until = [at if at >= self.since_us else self.heard[each] for each, at in joined.items()]
+        return max(0, max(until) - self.since_us)
 
 
 TOLD_TO_JOIN = {"PreparingRebalance": 0, "Assigning": 1, "Reconciling": 1}
