@@ -53,13 +53,13 @@ def _passed(offset: int, *acknowledged: int) -> Row:
     return "broker-1", facts.HighWatermark("orders", 0, 1, offset, 2, acknowledged)
 
 
-def _excuse(line: str, *rows: Row, gone: tuple[int, ...] = (2, 3)) -> str:
+def _excuse(line: str, *rows: Row, gone: tuple[int, ...] = (2, 3), stuck: str = "") -> str:
     trace = FakeTrace()
     progress = Progress(trace)
     uncopied = Uncopied(trace, lambda _: True)
     uncopied.follow()
     missed = MissedEnds(trace, Holes(trace), uncopied)
-    unwritten = UnwrittenMarkers(trace, [Gone("late", *gone)])
+    unwritten = UnwrittenMarkers(trace, [Gone("late", *gone)], lambda _key, _epoch: stuck)
     judge = Standstill(trace, lambda _: [], progress.positions, missed, unwritten)
     trace.record([*topics(2), ("controller-1", OTHER), BEGUN, *rows])
     return progress.stall_excuse([line], lambda _: "", judge.excuse)
@@ -74,6 +74,8 @@ def test_a_partition_with_too_few_replicas_takes_no_marker(line: str, state: str
     assert _excuse(line, *decided, STUCK, gone=(3,)) == ""  # the second may come back
     assert _excuse(line, *decided, STUCK, home("orders", 1, 2, epoch=1)) == ""
     assert _excuse(line, *decided, home("outputs", 1, 2)) == ""
+    assert _excuse(line, *decided, STUCK, gone=(), stuck="lost-answer") == "lost-answer"
+    assert _excuse(line, *decided, home("orders", 1, 2), gone=(), stuck="lost-answer") == ""
 
 
 @pytest.mark.parametrize(

@@ -87,9 +87,10 @@ class Stalls:
         missed = MissedEnds(trace, holes, invariants.uncopied)
         unlisted = UnlistedLeader(trace, hosts, registrations)
         gone = (registrations, voters, unlisted)
+        unwritten = UnwrittenMarkers(trace, gone, progress.lost_answers.why)
         self.moved_starts = MovedStarts(trace)
         self._judges: tuple[Waits, ...] = (
-            Standstill(trace, losses, progress.positions, missed, UnwrittenMarkers(trace, gone)),
+            Standstill(trace, losses, progress.positions, missed, unwritten),
             Leaderless(trace, ids, members, unclean, (registrations, unlisted)),
             StaticLeaders(trace, tells_static_leader),
             StaticOwners(trace),

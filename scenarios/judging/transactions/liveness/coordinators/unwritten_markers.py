@@ -5,8 +5,8 @@ below min.insync.replicas it answers NOT_ENOUGH_REPLICAS (Partition.appendRecord
 NOT_ENOUGH_REPLICAS_AFTER_APPEND if the ISR shrinks before the high watermark has passed the marker
 (Partition.checkEnoughReplicasReachOffset). The coordinator sends it again for ever
 (TransactionMarkerRequestCompletionHandler.onComplete), and the transaction stays in Prepare*. The
-partition stays below its minimum if the brokers that its ISR lacks do not come back
-(``controllers/below_minimum.py``).
+partition stays below its minimum if the brokers that its ISR lacks do not come back, or its leader
+adds nobody to it any more (``controllers/below_minimum.py``).
 
 So wait for ever a producer or processor with that transactional id, and in that partition the
 readers of committed records and who needs the offsets of the transaction (``standstill.py``).
@@ -18,7 +18,10 @@ from collections.abc import Sequence
 
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.source import FactSource, PartitionKey, Waits
-from kafkasim.scenarios.judging.transactions.liveness.controllers.below_minimum import FewReplicas
+from kafkasim.scenarios.judging.transactions.liveness.controllers.below_minimum import (
+    FewReplicas,
+    Stuck,
+)
 from kafkasim.scenarios.judging.transactions.liveness.controllers.last_changes import LastChanges
 from kafkasim.scenarios.judging.transactions.liveness.coordinators.decisions import Decisions
 
@@ -26,13 +29,15 @@ from kafkasim.scenarios.judging.transactions.liveness.coordinators.decisions imp
 class UnwrittenMarkers:
     """Follows decided transactions, their markers, and the ISRs of their partitions.
 
-    ``judges`` know which brokers are gone.
+    ``judges`` and ``stuck`` are those of :class:`FewReplicas`.
     """
 
-    def __init__(self, trace: FactSource, judges: Sequence[Waits]) -> None:
+    def __init__(
+        self, trace: FactSource, judges: Sequence[Waits], stuck: Stuck = lambda _key, _epoch: ""
+    ) -> None:
         self._trace = trace
         self._decisions = Decisions(trace)
-        self._few = FewReplicas(LastChanges(trace), judges)
+        self._few = FewReplicas(LastChanges(trace), judges, stuck)
         self._topic_ids: dict[str, str] = {}  # of the topics that exist, by name
         self._producers: dict[str, int] = {}  # transactional id -> producer id
         self._confirmed: dict[int, dict[PartitionKey, None]] = {}
