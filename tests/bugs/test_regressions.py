@@ -34,6 +34,7 @@ LONG = {
     "group-below-the-minimum",
     "leader-without-a-vote-strands-its-partitions",
     "log-start-past-an-open-transaction",
+    "marker-below-the-minimum-behind-a-lost-answer",
     "rebalance-after-a-downgrade-is-forgotten",
     "removed-leader-has-the-longer-log",
     "share-read-gap-goes-on-with-done-segment",
