@@ -338,8 +338,9 @@ class Logs:
             return
         state.led_by = replica
         again = self.cluster.zookeeper and fact.leader_epoch == led
-        elected = not again or fact.leader_epoch != state.unclean_epoch
-        if elected and min(led, fact.leader_epoch - 1) < state.unclean_epoch:
+        unclean = state.unclean_epoch
+        leads_on = again and fact.leader_epoch == unclean  # it answers for what it has exposed
+        if not leads_on and (fact.leader_epoch <= unclean or led < unclean):
             # After an unclean election, a clean leader must hold what the unclean one had.
             # A partition outside the budget elects its last-known leader uncleanly (KIP-966).
             lacks = not state.holds_exposed(replica)
