@@ -132,7 +132,7 @@ class HeldWatermarks:
         leader = self._leaders.get(key)
         if leader is None or leader.log_end_offset < exposed:
             return ""
-        at_its_end = leader.high_watermark <= position
+        at_its_end = leader.high_watermark <= position < exposed
         waits = at_its_end or (_withholds_its_end(leader) and self._looks_up(group, key))
         return self._few.why(key) if waits else ""
 
