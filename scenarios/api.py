@@ -27,9 +27,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from kafkasim.analysis.judging.verdict import Result
 from kafkasim.model.facts import FACTS
 from kafkasim.scenarios.explaining.explain import explain, firsts
-from kafkasim.scenarios.judging.verdict import Result
 from kafkasim.scenarios.language import library
 from kafkasim.scenarios.language.files import rules
 from kafkasim.scenarios.language.files.applications import resolve

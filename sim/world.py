@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from kafkasim.model.facts.world import EPOCH_US
 from kafkasim.sim.apps.loop import generator_hooks
 from kafkasim.sim.clock import HostClock
 from kafkasim.sim.host.lifecycle import Host
@@ -20,7 +21,6 @@ from kafkasim.sim.net.paths import Paths
 from kafkasim.sim.net.topology import Topology
 from kafkasim.sim.streams import Streams
 
-EPOCH_US = 1_700_000_000_000_000
 CLOCK_OFFSET_US = 3_600_000_000  # monotonic clocks start within the first hour
 
 

@@ -104,7 +104,7 @@ def spot(
     """Return the SQL of records on which something rests: a legal loss of them explains it.
 
     They are those of the offsets from ``first`` to before ``end``, if they were lost between the
-    rows ``after`` and ``before`` (``scenarios/judging/transactions/footing.py``). A finding may
+    rows ``after`` and ``before`` (``analysis/judging/transactions/footing.py``). A finding may
     have several parts: then a loss explains it only if losses explain each ``part``.
     """
     values = (topic_id, partition, first, end, after, before, part)

@@ -90,8 +90,7 @@ RUNS: dict[str, str] = {
     "spec": "string",  # the scenario that ran, as JSON
     "traceback": "string",  # of a crash, else null
     "missing": "list<string>",  # what kept the run from converging
-    "violations": "string",  # of the run's own invariants, as JSON; for `kafkasim explain`
-    "delivery": "string",  # the anomalies of delivery that the run found itself, as JSON
+    "findings": "string",  # of the run's judges, as JSON; for `kafkasim explain`
 }
 """The columns of ``runs``, name to type. Nothing in it depends on the machine or the clock."""
 
@@ -117,7 +116,7 @@ STRUCTS = {
 }
 """The columns that are lists of structs, and the fields in the order of the manifest."""
 
-AS_JSON: dict[str, Any] = {"spec": {}, "violations": [], "delivery": []}
+AS_JSON: dict[str, Any] = {"spec": {}, "findings": []}
 """The columns of ``runs`` that are JSON, and what a manifest without them has there."""
 
 TABLES = {"runs": RUNS, "facts": FACTS_TABLE, "fleet": FLEET}

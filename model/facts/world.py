@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from kafkasim.model.values import value
 
+EPOCH_US = 1_700_000_000_000_000
+"""The wall clock of all hosts when a trace begins, in µs since 1970, before faults set clocks."""
+
 
 @value
 class HostStarted:

@@ -32,7 +32,7 @@ PREFIXES = (
     ("model/facts/", TRACE),
     ("model/client/", CLIENTS),
     ("model/", MODEL),
-    ("scenarios/judging/", TRACE),
+    ("analysis/judging/", TRACE),
     ("scenarios/running/workloads.py", CLIENTS),
     ("scenarios/", REST),
 )

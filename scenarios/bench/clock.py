@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from kafkasim.analysis.judging.verdict import Result
 from kafkasim.model import facts
-from kafkasim.scenarios.judging.verdict import Result
 from kafkasim.scenarios.language.tables import Scenario
 from kafkasim.scenarios.running.runner import ScenarioRun
 

@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from kafkasim.analysis.judging.verdict import Result
 from kafkasim.model.config import ConfigError
-from kafkasim.scenarios.judging.verdict import Result
 from kafkasim.scenarios.language.files.rules import shown, with_digests
 from kafkasim.scenarios.language.spec import ScenarioError
 from kafkasim.scenarios.showing.state import MomentError

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
+from kafkasim.analysis.judging.verdict import Result
 from kafkasim.scenarios.commands.common import (
     NONDETERMINISM,
     OK,
@@ -30,7 +31,6 @@ from kafkasim.scenarios.commands.common import (
     status,
     verdict_table,
 )
-from kafkasim.scenarios.judging.verdict import Result
 from kafkasim.scenarios.language import library
 from kafkasim.scenarios.language.files.applications import split
 from kafkasim.scenarios.language.tables import Scenario

@@ -165,7 +165,7 @@ def audited(facts: Facts, _key: Key, found: Found) -> Chain:
             topic, source, window = place
             same = {"topic": topic, "source": source, "window": window}
             chain.add(*facts.rows(["AuditCounted"], group=found["group"], **same)[-4:])
-            chain.turns(row, found["detail"])
+            chain.turns(row, found["text"])
             break
     return chain
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from kafkasim.analysis.judging.invariants.online import INVARIANTS
 from kafkasim.scenarios.explaining import clients, servers
 from kafkasim.scenarios.explaining.chain import Chain, Explanation, place_of, told
 from kafkasim.scenarios.explaining.cleaned import chains as cleanings
@@ -40,7 +41,7 @@ def stable_read(facts: Facts, key: Key, row: Row) -> Chain:
     return clients.two_values(facts, key, {"seq": row["seq"]})
 
 
-INVARIANTS: Mapping[str, OfRow] = {
+CHAINS: Mapping[str, OfRow] = {
     "ACKED": elected_without,
     "ISRDATA": missing_member,
     "MATCH": servers.mismatch,
@@ -122,7 +123,7 @@ def explain(directory: Path, wanted: str | None = None) -> tuple[list[Explanatio
     facts = Facts(directory)
     if wanted is not None and (asked := RECORD.fullmatch(wanted)) is not None:
         return _record(facts, asked[1], int(asked[2]), int(asked[3])), facts.ready_us
-    found = [*_violations(facts), *_delivery(facts), *_others(facts)]
+    found = [*_findings(facts), *_others(facts)]
     if wanted is not None:
         found = [each for each in found if each.anomaly in (wanted, SAME.get(wanted))]
     return found, facts.ready_us
@@ -150,27 +151,40 @@ def firsts(explained: Iterable[Explanation]) -> dict[str, list[Explanation]]:
     return found
 
 
-def _violations(facts: Facts) -> list[Explanation]:
-    first: dict[tuple[Any, ...], Mapping[str, Any]] = {}
-    for violation in sorted(facts.manifest["violations"], key=lambda each: int(each["seq"])):
-        place = (violation["topic_id"], violation["partition"])
-        first.setdefault((violation["invariant"], place, violation["expected"]), violation)
-    explained = []
-    for (name, key, _), violation in first.items():
-        kind = OFFSETS.get(name)
-        if kind is not None and violation.get("offset", -1) >= 0:  # early runs do not tell it
-            chain = kind(facts, key, dict(violation))
-        else:
-            chain = _of_row(facts, name, key, violation["seq"])
-        explained.append(_explanation(facts, name, key, chain, violation["message"], violation))
-    return explained
+def _findings(facts: Facts) -> list[Explanation]:
+    """Explain the first finding of each invariant in a partition, and all other findings."""
+    found = facts.manifest["findings"]
+    broken = sorted((each for each in found if each["name"] in INVARIANTS), key=_row)
+    firsts: dict[tuple[Any, ...], Mapping[str, Any]] = {}
+    for each in broken:
+        place = (each["topic_id"], each["partition"])
+        firsts.setdefault((each["name"], place, each["expected_by"]), each)
+    others = [each for each in found if each["name"] not in INVARIANTS]
+    return [_explained(facts, each) for each in [*firsts.values(), *others]]
+
+
+def _row(finding: Mapping[str, Any]) -> int:
+    return int(finding["seq"])
+
+
+def _explained(facts: Facts, finding: Mapping[str, Any]) -> Explanation:
+    name, key = finding["name"], (finding["topic_id"], finding["partition"])
+    chain_of = DELIVERY.get(name)
+    if name in OFFSETS:
+        chain_of = OFFSETS[name] if finding["offset"] >= 0 else None
+    if chain_of is not None:
+        chain = chain_of(facts, key, dict(finding))
+    else:
+        chain = _of_row(facts, name, key, finding["seq"])
+    more = f" ({finding['count']} in all)" if finding["count"] > 1 else ""
+    return _explanation(facts, name, key, chain, finding["text"] + more, finding)
 
 
 def _of_row(facts: Facts, name: str, key: Key, seq: int) -> Chain:
     row = facts.row(seq) if 0 <= seq < facts.manifest["rows"] else None
     if row is None:
         return Chain()
-    return INVARIANTS.get(name, _history)(facts, key, row)
+    return CHAINS.get(name, _history)(facts, key, row)
 
 
 def _history(facts: Facts, key: Key, row: Row) -> Chain:
@@ -183,27 +197,12 @@ def _history(facts: Facts, key: Key, row: Row) -> Chain:
     return chain
 
 
-def _delivery(facts: Facts) -> list[Explanation]:
-    explained = []
-    for anomaly in facts.manifest["delivery"]:
-        key = (anomaly["topic_id"], anomaly["partition"])
-        kind = DELIVERY.get(anomaly["name"])
-        if kind is not None:
-            chain = kind(facts, key, anomaly)
-        else:
-            chain = _of_row(facts, anomaly["name"], key, anomaly["seq"])
-        more = f" ({anomaly['count']} in all)" if anomaly["count"] > 1 else ""
-        text = anomaly["detail"] + more
-        explained.append(_explanation(facts, anomaly["name"], key, chain, text, anomaly))
-    return explained
-
-
 def _others(facts: Facts) -> list[Explanation]:
     """Explain what no row shows: a stall, an observation that is missing or must not be."""
     manifest = facts.manifest
     explained = []
     if manifest["missing"]:
-        excuse = {"expected": manifest["stall_excuse"]}
+        excuse = {"expected_by": manifest["stall_excuse"]}
         text = "; ".join(manifest["missing"])
         nowhere = ("", -1)
         explained.append(_explanation(facts, "no-progress", nowhere, waiting(facts), text, excuse))
@@ -273,7 +272,7 @@ def _explanation(
     for variant in variants:
         end = "" if conclusion.endswith(".") or not conclusion else "."
         conclusion = f"{conclusion}{end} {_in_force(variant)}".strip()
-    excuse = judged.get("expected", "")
+    excuse = judged.get("expected_by", "")
     if not excuse and name in facts.manifest["expected"]:
         excuse = "the scenario permits it"
     place = place_of(facts, name, chain.rows.get(chain.turn))

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any, get_type_hints
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kafkasim.analysis.judging.finding import Finding
 from kafkasim.model.facts import FACTS
 from kafkasim.scenarios.applications.session import USERS
-from kafkasim.scenarios.judging.delivery import Anomaly
-from kafkasim.scenarios.judging.invariants.traced import Violation
 from kafkasim.scenarios.running.replay import open_trace, readable, stored_scenario
 from kafkasim.scenarios.showing.state import Row
 from kafkasim.sim.trace.store import MANIFEST_FILE, TRACE_FILE, ManifestError
@@ -34,9 +32,6 @@ def record(record_id: int) -> str:
     return f"record {record_id & 0xFFFFFFFF} of {kind}-{own}"
 
 
-FINDINGS: dict[str, type] = {"violations": Violation, "delivery": Anomaly}
-"""Keys of a manifest that hold what the judges of the run have found."""
-
 TEXTS = ("anomalies", "expected", "missing")
 """Keys that hold names of findings, or what did not converge."""
 
@@ -47,12 +42,11 @@ def check_findings(manifest: Mapping[str, Any], place: str) -> None:
     Raises:
         ManifestError: it was stored without findings, or one of them is none.
     """
-    if not manifest.keys() >= {*FINDINGS, *TEXTS, "observations", "stall_excuse"}:
+    if not manifest.keys() >= {"findings", *TEXTS, "observations", "stall_excuse"}:
         raise ManifestError(place, "has no findings: run the scenario again")
-    for key, kind in FINDINGS.items():
-        for found in manifest[key]:
-            if not _is_finding(found, kind):
-                raise ManifestError(place, f"{key}: {found!r:.80} is no finding")
+    for found in manifest["findings"]:
+        if not _is_finding(found):
+            raise ManifestError(place, f"findings: {found!r:.80} is no finding")
     for key in TEXTS:
         if not all(isinstance(each, str) for each in manifest[key]):
             raise ManifestError(place, f"{key} is no list of texts: {manifest[key]!r:.80}")
@@ -61,19 +55,14 @@ def check_findings(manifest: Mapping[str, Any], place: str) -> None:
             raise ManifestError(place, f"observations: {what!r:.80} has no time: {at_us!r:.80}")
 
 
-def _is_finding(found: Any, kind: Any) -> bool:
-    """Return whether a table has the fields of a finding; early runs lack those with a default."""
-    if not isinstance(found, dict):
-        return False
-    needed = [each.name for each in fields(kind) if each.default is MISSING]
-    types = get_type_hints(kind)
-    return found.keys() >= {*needed} and all(
-        _is(found[name], of) for name, of in types.items() if name in found
+def _is_finding(found: Any) -> bool:
+    """Return whether a table has the fields of a finding, with their types."""
+    types = get_type_hints(Finding)
+    return (
+        isinstance(found, dict)
+        and found.keys() == types.keys()
+        and all(_is(found[name], of) for name, of in types.items())
     )
-
-
-def _defaults(kind: Any) -> dict[str, Any]:
-    return {each.name: each.default for each in fields(kind) if each.default is not MISSING}
 
 
 def _is(value: Any, of: type) -> bool:
@@ -112,8 +101,6 @@ class Facts:
         self.manifest: dict[str, Any] = stored_scenario(directory)[1]
         self._manifest = str(directory / MANIFEST_FILE)
         check_findings(self.manifest, self._manifest)
-        for key, kind in FINDINGS.items():
-            self.manifest[key] = [{**_defaults(kind), **found} for found in self.manifest[key]]
         trace = open_trace(directory)
         with readable(directory):
             self._table = trace.read()

@@ -61,17 +61,6 @@ def controller_hosts(count: int, combined: int) -> dict[int, str]:
     return hosts
 
 
-def node_of(broker: int) -> str:
-    """Return the host of a broker id."""
-    return f"broker-{broker}"
-
-
-def broker_of(node: str) -> int:
-    """Return the broker id of a host, −1 for any other host and a second process (broker-1b)."""
-    number = node.rpartition("-")[2]
-    return int(number) if node.startswith("broker-") and number.isdigit() else -1
-
-
 def node_names(scenario: Scenario) -> list[str]:
     """Return the names of all hosts of servers and clients."""
     cluster = scenario.cluster

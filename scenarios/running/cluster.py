@@ -13,6 +13,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from kafkasim.analysis.judging.promise import FactSource
 from kafkasim.model import facts
 from kafkasim.model.broker.kraft.broker import Broker
 from kafkasim.model.broker.kraft.combined import CombinedNode
@@ -22,7 +23,6 @@ from kafkasim.model.records import TopicPartition
 from kafkasim.model.storage.files import Files
 from kafkasim.model.zookeeper.config import ZooKeeperConfig
 from kafkasim.model.zookeeper.server.quorum_peer import QuorumPeer
-from kafkasim.scenarios.judging.source import FactSource
 from kafkasim.scenarios.language.nodes import controller_hosts, controller_id, epochs_used
 from kafkasim.scenarios.language.tables import Scenario
 from kafkasim.scenarios.running.client_hosts import ClientHosts

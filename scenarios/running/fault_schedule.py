@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 from typing import Any
 
+from kafkasim.analysis.judging.progress import Progress
+from kafkasim.analysis.judging.source import BrokerLimits, PartitionKey
 from kafkasim.model.config import BrokerConfig
-from kafkasim.scenarios.judging.progress import Progress
-from kafkasim.scenarios.judging.source import BrokerLimits, PartitionKey
 from kafkasim.scenarios.language.nodes import log_dirs_of, node_names
 from kafkasim.scenarios.language.tables import FaultTable, Scenario
 from kafkasim.scenarios.language.translate import translate

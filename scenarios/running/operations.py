@@ -13,6 +13,7 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, Protocol
 
+from kafkasim.analysis.judging.progress import Progress
 from kafkasim.model import facts
 from kafkasim.model.config import BrokerConfig
 from kafkasim.model.errors import Errors
@@ -26,7 +27,6 @@ from kafkasim.model.messages import (
 )
 from kafkasim.model.messages.clients.admin import BROKER, GROUP, TOPIC
 from kafkasim.model.records import TopicPartition
-from kafkasim.scenarios.judging.progress import Progress
 from kafkasim.scenarios.language.nodes import node_names, select
 from kafkasim.scenarios.language.tables import OperationTable
 from kafkasim.scenarios.language.translate import condition

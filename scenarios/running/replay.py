@@ -17,8 +17,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from kafkasim.analysis.judging.verdict import Result
 from kafkasim.model.facts import COLUMNS, FACTS
-from kafkasim.scenarios.judging.verdict import Result
 from kafkasim.scenarios.language.files.applications import check_unchanged
 from kafkasim.scenarios.language.spec import parse
 from kafkasim.scenarios.language.tables import Scenario

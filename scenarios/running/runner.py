@@ -23,30 +23,31 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from kafkasim.analysis.judging.copies.idempotence import Idempotence
+from kafkasim.analysis.judging.copies.redelivery import Redeliveries
+from kafkasim.analysis.judging.delivery import Delivery
+from kafkasim.analysis.judging.finding import Finding
+from kafkasim.analysis.judging.invariants.cleaned.missed import MissedDeletions
+from kafkasim.analysis.judging.invariants.online import Invariants
+from kafkasim.analysis.judging.observer import Observer
+from kafkasim.analysis.judging.progress import Progress, unread
+from kafkasim.analysis.judging.readers.commits import CommitOrder
+from kafkasim.analysis.judging.readers.key_order import KeyOrder
+from kafkasim.analysis.judging.readers.noted.remarks import Remarks
+from kafkasim.analysis.judging.readers.outside.audit import Audit
+from kafkasim.analysis.judging.readers.outside.results import StoredResults
+from kafkasim.analysis.judging.readers.overtaken import LostToRetention
+from kafkasim.analysis.judging.readers.passed import Readers
+from kafkasim.analysis.judging.readers.resets import NeedlessResets
+from kafkasim.analysis.judging.shares.judge import Shares
+from kafkasim.analysis.judging.transactions.judge import Transactions
+from kafkasim.analysis.judging.transactions.liveness.stalls import Stalls
+from kafkasim.analysis.judging.transactions.liveness.under_way import UnderWay
+from kafkasim.analysis.judging.verdict import Evidence, Result, judge
 from kafkasim.model import facts
 from kafkasim.model.client.exceptions import KafkaTimeoutError
 from kafkasim.model.config import ConsumerConfig
 from kafkasim.model.messages import CreatableTopic
-from kafkasim.scenarios.judging.copies.idempotence import Idempotence
-from kafkasim.scenarios.judging.copies.redelivery import Redeliveries
-from kafkasim.scenarios.judging.delivery import Anomaly, Delivery
-from kafkasim.scenarios.judging.invariants.cleaned.missed import MissedDeletions
-from kafkasim.scenarios.judging.invariants.online import Invariants
-from kafkasim.scenarios.judging.observer import Observer
-from kafkasim.scenarios.judging.progress import Progress, unread
-from kafkasim.scenarios.judging.readers.commits import CommitOrder
-from kafkasim.scenarios.judging.readers.key_order import KeyOrder
-from kafkasim.scenarios.judging.readers.noted.remarks import Remarks
-from kafkasim.scenarios.judging.readers.outside.audit import Audit
-from kafkasim.scenarios.judging.readers.outside.results import StoredResults
-from kafkasim.scenarios.judging.readers.overtaken import LostToRetention
-from kafkasim.scenarios.judging.readers.passed import Readers
-from kafkasim.scenarios.judging.readers.resets import NeedlessResets
-from kafkasim.scenarios.judging.shares.judge import Shares
-from kafkasim.scenarios.judging.transactions.judge import Transactions
-from kafkasim.scenarios.judging.transactions.liveness.stalls import Stalls
-from kafkasim.scenarios.judging.transactions.liveness.under_way import UnderWay
-from kafkasim.scenarios.judging.verdict import Evidence, Result, judge
 from kafkasim.scenarios.language.tables import Scenario
 from kafkasim.scenarios.language.time_limits import limit_us, reading_us, settle_us
 from kafkasim.scenarios.running.client_hosts import subscribed_topics
@@ -333,8 +334,7 @@ class ScenarioRun:
 
     def _result(self, wall: float) -> Result:
         evidence = Evidence(
-            violations=self.invariants.finish(),
-            delivery=self._anomalies(),
+            findings=[*self.invariants.finish(), *self._anomalies()],
             topics={topic_id: fact.topic for topic_id, fact in self.progress.topics.items()},
             seen=dict(self.observer.seen),
             faults_end_us=self.ready_us + self.scenario.duration,
@@ -360,8 +360,7 @@ class ScenarioRun:
             variants=self.variants,
             acted=list(self.cluster.acted),
             missing=self.missing,
-            violations=evidence.violations,
-            delivery=evidence.delivery,
+            findings=evidence.findings,
             observations=evidence.seen,
             remarks=self.remarks.finish(self.missing, self.ready_us),
             exchanges=self.world.network.exchanges,
@@ -374,7 +373,7 @@ class ScenarioRun:
             write_manifest(self.directory, self._manifest(result))
         return result
 
-    def _anomalies(self) -> list[Anomaly]:
+    def _anomalies(self) -> list[Finding]:
         judges = (
             self.delivery, self.transactions, self.retention, self.results, self.resets,
             self.commits, self.redeliveries, self.idempotence, self.key_order, self.audit,
@@ -413,8 +412,7 @@ class ScenarioRun:
             "reopened_partitions": sorted(
                 [*key, "last-replica-standing"] for key in self.invariants.reopened()
             ),
-            "violations": [asdict(violation) for violation in result.violations],
-            "delivery": [asdict(anomaly) for anomaly in result.delivery],
+            "findings": [asdict(finding) for finding in result.findings],
             "spec": self.scenario.model_dump(mode="json", by_alias=True),
         }
 

@@ -16,7 +16,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from kafkasim.scenarios.judging.verdict import Result
+from kafkasim.analysis.judging.invariants.online import INVARIANTS
+from kafkasim.analysis.judging.verdict import Result
 from kafkasim.scenarios.language.files.rules import shown
 from kafkasim.scenarios.language.spec import parse
 from kafkasim.scenarios.language.tables import Scenario
@@ -196,9 +197,10 @@ def examine(seed: int, variants: Sequence[str] = (), source: Source = SWARM) -> 
 def ordered(result: Result) -> tuple[str, ...]:
     """Return what failed in a run: invariants by their first violation, then the rest."""
     first: dict[str, None] = {}
-    for violation in result.violations:
-        if not violation.expected and violation.invariant in result.anomalies:
-            first[violation.invariant] = None
+    for finding in result.findings:
+        broken = finding.name in INVARIANTS and not finding.expected_by
+        if broken and finding.name in result.anomalies:
+            first[finding.name] = None
     first.update(dict.fromkeys(result.anomalies))
     return tuple(first)
 

@@ -8,10 +8,12 @@ its trace.
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from kafkasim.scenarios.judging.verdict import Result
+from kafkasim.analysis.judging.invariants.online import INVARIANTS
+from kafkasim.analysis.judging.verdict import Result
 from kafkasim.scenarios.language.files.rules import shown
 
 MOST = 6
@@ -82,15 +84,16 @@ def screen(result: Result, replay: str, story: Sequence[str] = ()) -> str:
 def findings(result: Result) -> list[str]:
     """Return what was found in a run, a line each: where, when, how many, and the first of them."""
     lines = _violations(result)
-    for anomaly in result.delivery[:MOST]:
-        place = f"{result.topics.get(anomaly.topic_id, anomaly.topic_id)}-{anomaly.partition}"
-        excuse = f" [expected: {anomaly.expected}]" if anomaly.expected else ""
-        if anomaly.partition < 0:
-            times = f" ({anomaly.count} times)" if anomaly.count > 1 else ""
-            lines.append(f"  {anomaly.name}: {anomaly.detail}{times}{excuse}")
+    others = [each for each in result.findings if each.name not in INVARIANTS]
+    for found in others[:MOST]:
+        place = f"{result.topics.get(found.topic_id, found.topic_id)}-{found.partition}"
+        excuse = f" [expected: {found.expected_by}]" if found.expected_by else ""
+        if found.partition < 0:
+            times = f" ({found.count} times)" if found.count > 1 else ""
+            lines.append(f"  {found.name}: {found.text}{times}{excuse}")
             continue
-        count = f"{anomaly.count} record{'s' * (anomaly.count != 1)}"
-        lines.append(f"  {anomaly.name} in {place}: {count}, first: {anomaly.detail}{excuse}")
+        count = f"{found.count} record{'s' * (found.count != 1)}"
+        lines.append(f"  {found.name} in {place}: {count}, first: {found.text}{excuse}")
     lines += [f"  no progress: {text}" for text in result.missing[:MOST]]
     for name in result.anomalies:
         if name.startswith("missing:"):
@@ -105,22 +108,21 @@ def findings(result: Result) -> list[str]:
 def _violations(result: Result) -> list[str]:
     """Return the first violations of each invariant: where, when, what disagrees."""
     lines: list[str] = []
-    counts: dict[str, int] = {}
-    for violation in result.violations:
-        counts[violation.invariant] = counts.get(violation.invariant, 0) + 1
+    broken = [each for each in result.findings if each.name in INVARIANTS]
+    counts = Counter(each.name for each in broken)
     each = max(1, MOST // max(1, len(counts)))
-    shown: dict[str, int] = {}
-    for violation in result.violations:
-        shown[violation.invariant] = shown.get(violation.invariant, 0) + 1
-        if shown[violation.invariant] > each:
+    shown: Counter[str] = Counter()
+    for found in broken:
+        shown[found.name] += 1
+        if shown[found.name] > each:
             continue
-        topic = result.topics.get(violation.topic_id, violation.topic_id)
-        place = f" in {topic}-{violation.partition}" if violation.partition >= 0 else ""
-        excuse = f" [expected: {violation.expected}]" if violation.expected else ""
-        when = (violation.t_us - result.ready_us) / 1e6
+        topic = result.topics.get(found.topic_id, found.topic_id)
+        place = f" in {topic}-{found.partition}" if found.partition >= 0 else ""
+        excuse = f" [expected: {found.expected_by}]" if found.expected_by else ""
+        when = (found.t_us - result.ready_us) / 1e6
         lines.append(
-            f"  {violation.invariant} violated{place} at {when:+.3f}s (row {violation.seq}):"
-            f" {violation.message}{excuse}"
+            f"  {found.name} violated{place} at {when:+.3f}s (row {found.seq}):"
+            f" {found.text}{excuse}"
         )
     more = {name: count - each for name, count in counts.items() if count > each}
     if more:

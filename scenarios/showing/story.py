@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kafkasim.scenarios.language.nodes import broker_of
+from kafkasim.model.facts.names import broker_of
 from kafkasim.scenarios.showing import fault_words, reasons
 from kafkasim.scenarios.showing.fault_words import STOPS, duration
 from kafkasim.scenarios.showing.lines import (

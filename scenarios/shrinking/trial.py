@@ -18,7 +18,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from kafkasim.scenarios.judging.verdict import Result
+from kafkasim.analysis.judging.invariants.online import INVARIANTS
+from kafkasim.analysis.judging.verdict import Result
 from kafkasim.scenarios.language.files.data import Data
 from kafkasim.scenarios.language.spec import ScenarioError, parse
 from kafkasim.scenarios.language.tables import Scenario
@@ -51,9 +52,9 @@ def shown(result: Result) -> Shown:
     """Return what a result shows, failed findings in the order in which they broke."""
     failed = [name for name in result.anomalies if name not in result.expected]
     order: dict[str, bool] = {}
-    for violation in sorted(result.violations, key=lambda each: each.seq):
-        if violation.invariant in failed:
-            order[violation.invariant] = True
+    for finding in sorted(result.findings, key=lambda each: each.seq):
+        if finding.name in INVARIANTS and finding.name in failed:
+            order[finding.name] = True
     order |= dict.fromkeys(failed, True) | dict.fromkeys(result.expected, False)
     return Shown(order, result.digest)
 

@@ -9,6 +9,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from kafkasim.analysis.judging.finding import Finding
+from kafkasim.analysis.judging.invariants.online import INVARIANTS
+from kafkasim.analysis.judging.verdict import Result
 from kafkasim.scenarios.language import library
 from kafkasim.scenarios.language.spec import parse
 from kafkasim.scenarios.running.runner import run
@@ -136,16 +139,23 @@ def thinned(name: str) -> dict[str, Any]:
     return data | {"workload": third}
 
 
+def others(result: Result) -> list[Finding]:
+    """Return what a run found beside broken invariants."""
+    return [each for each in result.findings if each.name not in INVARIANTS]
+
+
 def simulate(place: Path) -> Found:
     """Leave a directory for each run; return what the runs found of themselves."""
     by_run: Found = {}
     for name in FAULTS:
         result = run(parse(scenario(name), name), 1, place / name)
-        by_run[name] = sorted((a.name, a.partition, a.count) for a in result.delivery)
+        by_run[name] = sorted((a.name, a.partition, a.count) for a in others(result))
     for name, variants in (SCRIPTS | READERS | SHARES).items():
         result = run(parse(thinned(name), name), 1, place / name, variants)
-        found = [(a.name, a.partition, a.count) for a in result.delivery]
-        broken = Counter((each.invariant, each.partition) for each in result.violations)
+        found = [(a.name, a.partition, a.count) for a in others(result)]
+        broken = Counter(
+            (each.name, each.partition) for each in result.findings if each.name in INVARIANTS
+        )
         found += [(*each, count) for each, count in broken.items()]
         by_run[name] = sorted(each for each in found if each[0] in judged_in(name))
     return by_run

@@ -10,6 +10,8 @@ import pytest
 
 from kafkasim.analysis import verdict
 from kafkasim.analysis.interval import wilson
+from kafkasim.analysis.judging import delivery, source
+from kafkasim.analysis.judging.invariants import traced
 from kafkasim.analysis.runs import StoredRun
 from kafkasim.analysis.verdict import (
     FROM_EPOCH,
@@ -20,8 +22,6 @@ from kafkasim.analysis.verdict import (
     combine,
     excuse,
 )
-from kafkasim.scenarios.judging import delivery, source
-from kafkasim.scenarios.judging.invariants import traced
 
 
 def a_run(name: str = "r", **manifest: Any) -> StoredRun:

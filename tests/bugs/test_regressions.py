@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkasim.scenarios.judging.verdict import Result
+from kafkasim.analysis.judging.verdict import Result
 from kafkasim.scenarios.language.spec import parse
 from kafkasim.scenarios.running.runner import run
 from kafkasim.scenarios.showing.report import screen

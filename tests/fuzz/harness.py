@@ -16,9 +16,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from kafkasim.analysis.judging.verdict import Result
 from kafkasim.scenarios.cli import invoke
 from kafkasim.scenarios.commands import runs
-from kafkasim.scenarios.judging.verdict import Result
 from kafkasim.scenarios.language import library
 from kafkasim.scenarios.language.spec import read_toml
 from kafkasim.scenarios.language.tables import Scenario

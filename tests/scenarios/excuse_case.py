@@ -9,12 +9,11 @@ from dataclasses import dataclass
 class Case:
     """A scenario in which an excuse is in force, with a variant and without."""
 
-    excuse: str  # as the table of scenarios/judging/README.md calls it
+    excuse: str  # what makes the findings of the plain run expected
     scenario: str
     variant: str
     fails: str  # a finding that the variant adds
     seed: int | None = None  # None: a seed of tests/bugs/seeds, which has its own
-    holds: bool = True  # with the variant, too; False: that makes untrue what it excuses
     beside: str = ""  # when the topic of a group beside it grows (excuse_beside.py), "" for none
 
     @property

@@ -69,7 +69,6 @@ CASES: tuple[Case, ...] = (
         "first-batch-overtaken",
         "B50-dup-after-state-loss",
         "nonmonotonic-send",
-        holds=False,
     ),
     Case(
         "a sequence that was given back",
@@ -195,15 +194,13 @@ CASES: tuple[Case, ...] = (
         "excuses/old-consumer-and-another-group",
         "M45-new-partitions-unseen",
         "unseen",
-        seed=1,
-        holds=False,  # another group waits, too, so the stall is not excused
+        seed=1,  # another group waits, too, so the stall is not excused
     ),
     Case(
         "a transaction that an excused stall leaves open",
         "left-in-isrs-by-a-lost-quorum",
         "B41-raft-leader-same-epoch",
-        "hanging-transaction",
-        holds=False,  # a controller is down by the bug, so the stall is not excused
+        "hanging-transaction",  # a controller is down by the bug, so the stall is not excused
     ),
     Case(
         "a replica that lost data in the ISR",

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from kafkasim.model import facts
-from kafkasim.sim.world import EPOCH_US
+from kafkasim.model.facts.world import EPOCH_US
 
 T, P = "topic-id", 0
 Row = tuple[str, Any]

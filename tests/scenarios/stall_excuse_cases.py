@@ -174,8 +174,7 @@ STALL_CASES: tuple[Case, ...] = (
         "a coordinator that too few replicas are left to",
         "transactions-below-the-minimum",
         "M05-no-min-isr",
-        "MINISR",
-        holds=False,  # the leader appends below the minimum, so nobody waits for its coordinator
+        "MINISR",  # the leader appends below the minimum, so nobody waits for its coordinator
     ),
     Case(
         "a high watermark that too few replicas are left to move",

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from kafkasim.model import facts
-from kafkasim.scenarios.judging.progress import Progress
-from kafkasim.scenarios.judging.transactions.liveness.controllers.below_minimum import (
+from kafkasim.analysis.judging.progress import Progress
+from kafkasim.analysis.judging.transactions.liveness.controllers.below_minimum import (
     BelowMinimum,
     HeldWatermarks,
 )
-from kafkasim.scenarios.judging.transactions.liveness.holders import Holders
-from kafkasim.scenarios.judging.transactions.liveness.positions import Positions
+from kafkasim.analysis.judging.transactions.liveness.holders import Holders
+from kafkasim.analysis.judging.transactions.liveness.positions import Positions
+from kafkasim.model import facts
 from tests.scenarios.coordinator_waits import (
     BEGUN,
     CLIENT,

@@ -54,7 +54,7 @@ def test_the_growth_table_has_a_row_a_size_and_an_exponent_an_axis(
         ("sim/apps/loop.py", CLIENTS),
         ("model/facts/__init__.py", TRACE),
         ("sim/trace/store.py", TRACE),
-        ("scenarios/judging/delivery.py", TRACE),
+        ("analysis/judging/delivery.py", TRACE),
         ("scenarios/running/runner.py", REST),
     ],
 )

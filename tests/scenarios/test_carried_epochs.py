@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from kafkasim.model import facts
-from kafkasim.scenarios.judging.progress import Progress
-from kafkasim.scenarios.judging.transactions.liveness.groups.carried_epochs import (
+from kafkasim.analysis.judging.progress import Progress
+from kafkasim.analysis.judging.transactions.liveness.groups.carried_epochs import (
     CARRIED,
     CarriedEpochs,
 )
+from kafkasim.model import facts
 from tests.scenarios.fact_makers import FakeTrace, Row
 
 OLD, NEW, OTHER = "old", "new", "other"

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from kafkasim.analysis.judging.delivery import Delivery
+from kafkasim.analysis.judging.invariants.cleaned.missed import MissedDeletions
+from kafkasim.analysis.judging.invariants.online import Invariants
+from kafkasim.analysis.judging.transactions.holes import Holes
 from kafkasim.model import facts
 from kafkasim.model.records import Record, RecordBatch, assigned, batch_of
-from kafkasim.scenarios.judging.delivery import Delivery
-from kafkasim.scenarios.judging.invariants.cleaned.missed import MissedDeletions
-from kafkasim.scenarios.judging.invariants.online import Invariants
-from kafkasim.scenarios.judging.transactions.holes import Holes
 from tests.analysis.analysis_rows import T, mark, marker, polled, positioned, topic
 from tests.analysis.cleaning_cases import (
     CLEANED_READS,
@@ -75,7 +75,7 @@ def violations(rows: list[Any], *copied: RecordBatch) -> list[str]:
         trace, lambda _node, _t, _p: log, lambda _key, _node: "", lambda _: False, LIMITS
     )
     trace.record(rows)
-    return [each.invariant for each in invariants.finish()]
+    return [each.name for each in invariants.finish()]
 
 
 class Log:

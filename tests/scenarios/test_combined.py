@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from kafkasim.analysis.judging.verdict import Result
 from kafkasim.model import facts
 from kafkasim.model.broker.kraft.combined import CombinedNode
 from kafkasim.model.messages import AlterPartitionRequest, ListGroupsRequest, MetadataRequest
-from kafkasim.scenarios.judging.verdict import Result
 from kafkasim.scenarios.language.spec import ScenarioError, parse
 from kafkasim.scenarios.language.translate import select
 from kafkasim.scenarios.running.runner import ScenarioRun

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from kafkasim.scenarios.judging.copies.idempotence import Idempotence
-from kafkasim.scenarios.judging.copies.redelivery import Redeliveries
-from kafkasim.scenarios.judging.readers.passed import Readers
-from kafkasim.scenarios.judging.transactions.holes import Holes
+from kafkasim.analysis.judging.copies.idempotence import Idempotence
+from kafkasim.analysis.judging.copies.redelivery import Redeliveries
+from kafkasim.analysis.judging.readers.passed import Readers
+from kafkasim.analysis.judging.transactions.holes import Holes
 from tests.analysis.copies_cases import HANDOVER_CASES, IDEMPOTENCE_CASES, TWICE, rewritten
 from tests.scenarios.fact_makers import FakeTrace
 
@@ -18,7 +18,7 @@ def test_an_idempotent_producer_stores_a_record_once(name: str) -> None:
     trace = FakeTrace()
     judge = Idempotence(trace, Holes(trace))
     trace.record(list(rows))
-    found = {each.name: each.count for each in judge.finish() if not each.expected}
+    found = {each.name: each.count for each in judge.finish() if not each.expected_by}
     assert found == {name: 1 for name in expected if name == "idempotent-duplicate"}
 
 
@@ -26,7 +26,7 @@ def test_a_gap_excuses_the_records_that_were_numbered_anew() -> None:
     trace = FakeTrace()
     judge = Idempotence(trace, Holes(trace))
     trace.record([rewritten(100), TWICE])
-    assert [each.expected for each in judge.finish()] == ["rewritten-sequences"]
+    assert [each.expected_by for each in judge.finish()] == ["rewritten-sequences"]
 
 
 @pytest.mark.parametrize("name", HANDOVER_CASES)

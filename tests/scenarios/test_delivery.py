@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
+from kafkasim.analysis.judging.delivery import CAUSED, Delivery
+from kafkasim.analysis.judging.source import UNCLEAN, Loss
 from kafkasim.model import facts
 from kafkasim.model.coordinator.hashing import partition_for
-from kafkasim.scenarios.judging.delivery import CAUSED, Delivery
-from kafkasim.scenarios.judging.source import UNCLEAN, Loss
 from tests.scenarios.fact_makers import (
     FakeTrace,
     Row,
@@ -134,7 +134,7 @@ def judge(rows: Sequence[Row], forgiven: str = "") -> list[tuple[str, int, str]]
     losses = [Loss(0, 1 << 60, 5, 1, forgiven)] if forgiven else []
     delivery = Delivery(trace, lambda _key: losses)
     trace.record([*TOPIC, *rows])
-    return [(found.name, found.count, found.expected) for found in delivery.finish()]
+    return [(found.name, found.count, found.expected_by) for found in delivery.finish()]
 
 
 @pytest.mark.parametrize("story", STORIES)
@@ -190,7 +190,7 @@ def test_a_loss_excuses_the_records_that_were_lost_and_no_others() -> None:
     trace = FakeTrace()
     delivery = Delivery(trace, lambda _key: [Loss(1, 2, 5, 1, "lost")])
     trace.record([*TOPIC, ACKED_BOTH, ("broker-1", final([]))])
-    assert [(found.name, found.count, found.expected) for found in delivery.finish()] == [
+    assert [(found.name, found.count, found.expected_by) for found in delivery.finish()] == [
         ("lost-write", 1, ""), ("lost-write", 1, "lost"),
     ]  # fmt: skip
 
@@ -200,7 +200,7 @@ def explained(rows: Sequence[Row], key: tuple[str, int], loss: Loss) -> dict[str
     trace = FakeTrace()
     delivery = Delivery(trace, lambda asked: [loss] if asked == key else [])
     trace.record([*TOPIC, *rows])
-    return {found.name: (found.expected, found.cause) for found in delivery.finish()}
+    return {found.name: (found.expected_by, found.cause) for found in delivery.finish()}
 
 
 @pytest.mark.parametrize(("began_us", "excuse"), [(-1000, "lost"), (-2000, "")])
@@ -307,7 +307,7 @@ def test_a_record_taken_for_a_duplicate_was_lost_with_its_epoch(story: str) -> N
         delivery = Delivery(trace, lambda key, at=place, one=loss: [one] if key == at else [])
         trace.record(rows)
         (found,) = [each for each in delivery.finish() if each.name == "lost-write"]
-        assert found.expected == (loss.reason if number < len(good) else ""), loss
+        assert found.expected_by == (loss.reason if number < len(good) else ""), loss
 
 
 @pytest.mark.parametrize("story", ORDER_SENT)
@@ -343,7 +343,7 @@ def test_a_stall_excuses_the_records_that_the_group_could_not_read(
     delivery = Delivery(trace, lambda _key: [])
     trace.record([*TOPIC, ACKED_BOTH, AT_ZERO, ("consumer-1", polled((0,), (10,))), BOTH])
     delivery.stalled.learn(positions, reason)
-    assert [(a.name, a.offset, a.expected) for a in delivery.finish()] == [("unseen", 1, excuse)]
+    assert [(a.name, a.offset, a.expected_by) for a in delivery.finish()] == [("unseen", 1, excuse)]
 
 
 @pytest.mark.parametrize("lost", [True, False])
@@ -366,5 +366,5 @@ def test_a_stall_excuses_a_record_only_if_each_other_group_has_a_reason_too(lost
         ]
     )
     delivery.stalled.learn(STALL, "static-leader-returned")
-    found = [(a.name, bool(a.expected)) for a in delivery.finish()]
+    found = [(a.name, bool(a.expected_by)) for a in delivery.finish()]
     assert found == [("unseen", lost)]

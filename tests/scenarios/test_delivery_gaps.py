@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafkasim.scenarios.judging.delivery import Delivery
+from kafkasim.analysis.judging.delivery import Delivery
 from tests.analysis.analysis_rows import READ_COMMITTED, appended, marker, polled, positioned
 from tests.analysis.gap_cases import GAP_CASES
 from tests.scenarios.fact_makers import FakeTrace, Row
@@ -29,4 +29,4 @@ def test_story_names_the_first_record_that_was_passed_over() -> None:
     delivery = Delivery(trace, lambda _key: [])
     trace.record(rows)
     (skip,) = delivery.finish()
-    assert skip.detail == "consumer-1 got offset 3 after -1, without 2"
+    assert skip.text == "consumer-1 got offset 3 after -1, without 2"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from kafkasim.analysis.judging.progress import Progress
+from kafkasim.analysis.judging.transactions.liveness.groups.downgrade import FORGOTTEN, Downgrades
 from kafkasim.model import facts
-from kafkasim.scenarios.judging.progress import Progress
-from kafkasim.scenarios.judging.transactions.liveness.groups.downgrade import FORGOTTEN, Downgrades
 from tests.scenarios.fact_makers import FakeTrace, Row
 
 LEADER, OTHER, GONE = "m-1", "m-2", "m-3"

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from kafkasim.analysis.judging import delivery
 from kafkasim.model.facts import FACTS
 from kafkasim.scenarios.cli import invoke
 from kafkasim.scenarios.explaining import explain as explaining
@@ -18,7 +19,6 @@ from kafkasim.scenarios.explaining.chain import Explanation, Step, _shortened
 from kafkasim.scenarios.explaining.explain import explain, firsts
 from kafkasim.scenarios.explaining.facts import Facts
 from kafkasim.scenarios.explaining.words import Words
-from kafkasim.scenarios.judging import delivery
 from kafkasim.scenarios.language import library
 from kafkasim.scenarios.language.vocabulary import ANOMALIES
 from kafkasim.scenarios.running.runner import run
@@ -152,10 +152,10 @@ def test_a_stall_says_what_waits_for_what(name: str, waits: str) -> None:
 
 def test_every_anomaly_that_a_run_can_name_has_a_chain() -> None:
     """But the one of the Spark checks alone; and invariants are those of the judges' README."""
-    table = (ROOT / "scenarios/judging/README.md").read_text()
+    table = (ROOT / "analysis/judging/README.md").read_text()
     table = table.partition("## Invariants")[2].partition("\n## ")[0]
     invariants = re.findall(r"^\| ([A-Z]{3,}) \|", table, re.M)
-    assert set(invariants) <= {*explaining.INVARIANTS, *explaining.OFFSETS}
+    assert set(invariants) <= {*explaining.CHAINS, *explaining.OFFSETS}
     assert {name for name in ANOMALIES if name != "double-owner"} <= set(explaining.DELIVERY)
     assert set(delivery.FROM_RECORDS) | set(delivery.FROM_OFFSETS) <= set(explaining.DELIVERY)
 
@@ -212,7 +212,7 @@ def test_a_run_stored_without_findings_is_refused(
 ) -> None:
     place = stored("B01-truncate-to-hw")
     manifest = json.loads((place / "manifest.json").read_text())
-    del manifest["violations"]
+    del manifest["findings"]
     (tmp_path / "manifest.json").write_text(json.dumps(manifest))
     (tmp_path / "trace.parquet").write_bytes((place / "trace.parquet").read_bytes())
     assert invoke(["explain", str(tmp_path)]) == 2

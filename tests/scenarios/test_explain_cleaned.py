@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kafkasim.analysis.judging.finding import Finding
 from kafkasim.scenarios.explaining.chain import Explanation
 from kafkasim.scenarios.explaining.explain import explain
 from tests.analysis.analysis_rows import Case, T, mark, marker, passing, polled, topic, write_run
 from tests.analysis.cleaning_cases import A_B_A, EARLY, KEPT, LOADED, READ_VALUE, cleaned, keyed
 
 NOTHING: dict[str, Any] = {
-    "violations": [], "delivery": [], "missing": [], "observations": {}, "stall_excuse": "",
+    "findings": [], "missing": [], "observations": {}, "stall_excuse": "",
     "spec": {"name": "by-hand", "claim": "none", "duration": "1s", "cluster": {}},
 }  # fmt: skip
 
@@ -26,9 +28,7 @@ def explained(place: Path, case: Case, wanted: str, **found: Any) -> Explanation
 
 
 def violation(name: str, seq: int, offset: int = 0) -> list[dict[str, Any]]:
-    where = {"topic_id": T, "partition": 0, "t_us": 0, "expected": "", "message": "broken"}
-    where["offset"] = offset
-    return [{"invariant": name, "seq": seq, **where}]
+    return [asdict(Finding(name, T, 0, "broken", offset=offset, seq=seq, t_us=0))]
 
 
 REPLACED = [*A_B_A, cleaned(0, 1, end=3)]
@@ -76,7 +76,7 @@ def test_a_record_that_had_to_stay_is_told_with_what_stands_above_the_high_water
     tmp_path: Path,
 ) -> None:
     case = [topic(), *keyed(0, "a", "b", "a"), mark(2), cleaned(0, 1, end=3)]
-    found = explained(tmp_path, case, "LATEST", violations=violation("LATEST", 4))
+    found = explained(tmp_path, case, "LATEST", findings=violation("LATEST", 4))
     assert found.turn is not None
     assert found.turn.fact == "Cleaned"
     assert found.conclusion == (
@@ -88,7 +88,7 @@ def test_a_record_that_had_to_stay_is_told_with_what_stands_above_the_high_water
 def test_of_two_removals_the_wrong_one_is_told(tmp_path: Path) -> None:
     """The value at 1 is committed, so that at 0 may go; the one at 2 is not."""
     case = [topic(), *keyed(0, "a", "a", "a"), mark(2), cleaned(0, 2, end=3)]
-    found = explained(tmp_path, case, "LATEST", violations=violation("LATEST", 4, 1))
+    found = explained(tmp_path, case, "LATEST", findings=violation("LATEST", 4, 1))
     assert found.conclusion == (
         "broker-1 removed the value of a at 1: the value of a at 2 replaces it, the last one of"
         " its key, but the high watermark was 2"
@@ -103,7 +103,7 @@ def test_the_deletion_that_stayed_too_long_is_told_since_its_log_was_loaded(
         topic(), *keyed(0, "a", "b", gone=(0, 1)), mark(2), cleaned(end=2, began=5), LOADED,
         cleaned(end=2, began=100), cleaned(end=2, began=1110),
     ]  # fmt: skip
-    found = explained(tmp_path, case, "HORIZON", violations=violation("HORIZON", 7, 1))
+    found = explained(tmp_path, case, "HORIZON", findings=violation("HORIZON", 7, 1))
     assert found.conclusion == (
         "this cleaning began 10 ms after the delete horizon of the deletion of b at 1, and kept it"
     )
@@ -111,7 +111,7 @@ def test_the_deletion_that_stayed_too_long_is_told_since_its_log_was_loaded(
 
 def test_a_deletion_that_stayed_is_told_with_the_cleaning_that_met_it(tmp_path: Path) -> None:
     case = [*KEPT, ("", 1), cleaned(end=2, began=1015)]
-    found = explained(tmp_path, case, "HORIZON", violations=violation("HORIZON", 5))
+    found = explained(tmp_path, case, "HORIZON", findings=violation("HORIZON", 5))
     assert [step.fact for step in found.steps] == ["KeysAppended", "Cleaned", "Cleaned"]
     assert found.conclusion == (
         "this cleaning began 10 ms after the delete horizon of the deletion of a at 0, and kept it"
@@ -122,9 +122,8 @@ def test_a_deletion_that_a_group_has_missed_is_told_from_the_value_that_it_got(
     tmp_path: Path,
 ) -> None:
     case = [*READ_VALUE, EARLY, ("", 0.4), polled([2], [102])]
-    place = {"topic_id": T, "partition": 0, "offset": 1, "group": "g", "seq": 12, "expected": ""}
-    lost = [{"name": "lost-deletion", "count": 1, "detail": "broken", **place}]
-    found = explained(tmp_path, case, "lost-deletion", delivery=lost)
+    lost = [asdict(Finding("lost-deletion", T, 0, "broken", offset=1, group="g", seq=12))]
+    found = explained(tmp_path, case, "lost-deletion", findings=lost)
     assert [step.fact for step in found.steps] == [
         "KeysAppended", "Polled", "Cleaned", "Cleaned", "Polled",
     ]  # fmt: skip

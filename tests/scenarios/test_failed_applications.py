@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafkasim.scenarios.judging.delivery import Delivery
+from kafkasim.analysis.judging.delivery import Delivery
 from tests.analysis.application_cases import FAILURES
 from tests.scenarios.fact_makers import FakeTrace
 
@@ -15,5 +15,5 @@ def test_an_error_is_excused_by_what_the_group_was(name: str) -> None:
     trace = FakeTrace()
     delivery = Delivery(trace, lambda _key: [])
     trace.record(rows)
-    found = [each for each in delivery.finish() if not each.expected]
+    found = [each for each in delivery.finish() if not each.expected_by]
     assert {each.name: each.count for each in found} == expected

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from kafkasim.model import facts
-from kafkasim.model.coordinator.loader import CORRUPT
-from kafkasim.scenarios.judging.progress import Progress
-from kafkasim.scenarios.judging.transactions.liveness.groups.failed_loads import (
+from kafkasim.analysis.judging.progress import Progress
+from kafkasim.analysis.judging.transactions.liveness.groups.failed_loads import (
     MISSED_DELETION,
     FailedLoads,
 )
+from kafkasim.model import facts
+from kafkasim.model.coordinator.loader import CORRUPT
 from tests.scenarios.fact_makers import FakeTrace, Row
 
 TOPIC, P = "O", 0

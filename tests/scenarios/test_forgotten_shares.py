@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from kafkasim.model import facts
-from kafkasim.scenarios.judging.progress import Progress
-from kafkasim.scenarios.judging.transactions.liveness.shares.forgotten_shares import (
+from kafkasim.analysis.judging.progress import Progress
+from kafkasim.analysis.judging.transactions.liveness.shares.forgotten_shares import (
     ForgottenShares,
 )
+from kafkasim.model import facts
 from tests.scenarios.fact_makers import FakeTrace, Row, T
 from tests.scenarios.transaction_cases import STANDING, loss
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from kafkasim.analysis.judging.harm.judges import HARM, Harm
+from kafkasim.analysis.judging.harm.truth.nodes import Nodes
+from kafkasim.analysis.judging.invariants.traced import TracedCluster
+from kafkasim.analysis.judging.source import BrokerLimits
 from kafkasim.model import facts
-from kafkasim.scenarios.judging.harm.judges import HARM, Harm
-from kafkasim.scenarios.judging.harm.truth.nodes import Nodes
-from kafkasim.scenarios.judging.invariants.traced import TracedCluster
-from kafkasim.scenarios.judging.source import BrokerLimits
 from tests.scenarios.dead_stories import DEAD_STORIES
 from tests.scenarios.fact_makers import (
     FakeTrace,
@@ -688,7 +688,7 @@ def judge(rows: Sequence[Timed]) -> list[str]:
     trace.subscribe(facts.TopicCreated, lambda *fact: cluster.topics.update({T: fact[3]}))
     for t, node, fact in rows:
         trace.record([(node, fact)], int(t * SECOND))
-    return [found.invariant for found in cluster.violations]
+    return [found.name for found in cluster.violations]
 
 
 def test_every_judge_has_a_story() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from kafkasim.analysis.judging.transactions.holes import Holes
 from kafkasim.model import facts
-from kafkasim.scenarios.judging.transactions.holes import Holes
 from tests.scenarios.fact_makers import FakeTrace, T
 
 KEY = (T, 0)

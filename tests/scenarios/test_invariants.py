@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from kafkasim.analysis.judging.harm.judges import HARM
+from kafkasim.analysis.judging.invariants.online import INVARIANTS, Invariants
 from kafkasim.model import facts
-from kafkasim.scenarios.judging.harm.judges import HARM
-from kafkasim.scenarios.judging.invariants.online import INVARIANTS, Invariants
 from tests.scenarios.fact_makers import (
     FakeLog,
     FakeTrace,
@@ -80,7 +80,7 @@ def test_a_log_that_is_loaded_after_a_deletion_is_the_deleted_one_or_a_new_one(
         ("broker-2", facts.LogLoaded(T, P, 0, end, 0, False)),
         ("broker-2", appended(1, (11,), 2)),
     ])  # fmt: skip
-    assert [each.invariant for each in invariants.finish() if each.invariant not in HARM] == found
+    assert [each.name for each in invariants.finish() if each.name not in HARM] == found
 
 
 def test_many_violations_of_one_invariant_do_not_hide_another() -> None:

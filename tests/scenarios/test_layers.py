@@ -12,7 +12,6 @@ ROOT = Path(__file__).parents[2]
 ORDER = (
     "language",
     "variants",
-    "judging",
     "applications",
     "running",
     "showing",

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from kafkasim.model import facts
-from kafkasim.model.coordinator.hashing import partition_for
-from kafkasim.scenarios.judging.progress import Progress
-from kafkasim.scenarios.judging.transactions.liveness.controllers.leaderless import (
+from kafkasim.analysis.judging.progress import Progress
+from kafkasim.analysis.judging.transactions.liveness.controllers.leaderless import (
     CLEARED_ELR,
     LOST_ANSWER,
     UNCLEAN,
     UNKNOWN_LEADER,
     Leaderless,
 )
+from kafkasim.model import facts
+from kafkasim.model.coordinator.hashing import partition_for
 from tests.scenarios.fact_makers import FakeTrace, Row
 
 LAG = "group billing is at 0 of 4 in orders-0 (last read by nobody)"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from kafkasim.model import facts
-from kafkasim.scenarios.judging.progress import Progress
-from kafkasim.scenarios.judging.transactions.liveness.groups.left_connections import (
+from kafkasim.analysis.judging.progress import Progress
+from kafkasim.analysis.judging.transactions.liveness.groups.left_connections import (
     LEFT,
     LeftConnections,
 )
+from kafkasim.model import facts
 from tests.scenarios.fact_makers import FakeTrace, Row, T
 
 LINE = "group billing is at 5 of 9 in orders-0 (last read by consumer-1)"

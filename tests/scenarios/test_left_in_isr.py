@@ -7,15 +7,15 @@ from typing import cast
 
 import pytest
 
-from kafkasim.model import facts
-from kafkasim.scenarios.judging.progress import Progress
-from kafkasim.scenarios.judging.transactions.liveness.controllers.left_in_isr import LeftInIsr
-from kafkasim.scenarios.judging.transactions.liveness.controllers.lost_voters import (
+from kafkasim.analysis.judging.progress import Progress
+from kafkasim.analysis.judging.transactions.liveness.controllers.left_in_isr import LeftInIsr
+from kafkasim.analysis.judging.transactions.liveness.controllers.lost_voters import (
     LOST,
     LostVoters,
 )
-from kafkasim.scenarios.judging.transactions.liveness.holders import Holders
-from kafkasim.scenarios.judging.transactions.liveness.positions import Positions
+from kafkasim.analysis.judging.transactions.liveness.holders import Holders
+from kafkasim.analysis.judging.transactions.liveness.positions import Positions
+from kafkasim.model import facts
 from tests.scenarios.coordinator_waits import (
     BEGUN,
     CLIENT,

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from kafkasim.analysis.judging.invariants.online import Invariants
 from kafkasim.model import facts
 from kafkasim.model.coordinator.hashing import partition_for
-from kafkasim.scenarios.judging.invariants.online import Invariants
 from tests.scenarios.fact_makers import (
     FakeLog,
     FakeTrace,
@@ -84,7 +84,7 @@ def test_a_leader_that_has_not_lost_data_itself_is_not_excused() -> None:
         lambda _topic: False, LIMITS,
     )  # fmt: skip
     trace.record([*EXPOSED, ("broker-2", led(1))])
-    assert [(v.invariant, v.expected) for v in invariants.finish()] == [("ACKED", "")]
+    assert [(v.name, v.expected_by) for v in invariants.finish()] == [("ACKED", "")]
 
 
 HELD_ONE: list[Row] = [  # broker-2 holds the first record, and joins the ISR; the second it lacks
@@ -208,8 +208,8 @@ def test_a_follower_keeps_what_its_leader_lost_and_wrote_anew_in_its_epoch(
         LIMITS,
     )
     trace.record([*REOPENED, *rows])
-    found = [each for each in invariants.finish() if each.invariant == "ACKED"]
-    assert [(each.expected, "broker-2" in each.message) for each in found[1:]] == [(excuse, True)]
+    found = [each for each in invariants.finish() if each.name == "ACKED"]
+    assert [(each.expected_by, "broker-2" in each.text) for each in found[1:]] == [(excuse, True)]
     losses = [(loss.first, loss.end) for loss in invariants.losses((T, P))]
     assert losses == [(1, 2)] * (1 + bool(excuse))
 
@@ -242,7 +242,7 @@ def test_what_a_group_was_promised_is_lost_with_records_of_its_offsets_partition
             trace, lambda *_: None, lambda _key, _node: LAST, lambda _topic: False, LIMITS
         )
         trace.record([("controller-1", offsets), *rows])
-        found = [(v.invariant, v.expected) for v in invariants.finish() if v.invariant != "ACKED"]
+        found = [(v.name, v.expected_by) for v in invariants.finish() if v.name != "ACKED"]
         assert found == [("OFFSET", why), ("EXCL", why)]
 
 
@@ -266,5 +266,5 @@ def test_a_leader_that_forgot_a_producer_takes_an_epoch_that_was_given_twice(
         *(_loss_of(key, "broker-2") if loses else ()), later(seconds),
         ("broker-1", appended(1, (record,), pid=5, seq=0)),
     ])  # fmt: skip
-    found = [(v.invariant, v.expected) for v in invariants.finish() if v.invariant == "NODUP"]
+    found = [(v.name, v.expected_by) for v in invariants.finish() if v.name == "NODUP"]
     assert found == [("NODUP", why)]

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import pytest
 
+from kafkasim.analysis.judging.progress import Progress
+from kafkasim.analysis.judging.transactions.liveness.controllers.lost_answers import UNKNOWN_TOPIC
 from kafkasim.model import facts
-from kafkasim.scenarios.judging.progress import Progress
-from kafkasim.scenarios.judging.transactions.liveness.controllers.lost_answers import UNKNOWN_TOPIC
 from tests.scenarios.fact_makers import FakeTrace, P, Row, T, changed, created, led
 
 MISSING = ["orders-0: ISR [1, 2] of [1, 2, 3]"]

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from kafkasim.model import facts
-from kafkasim.scenarios.judging.progress import Progress
-from kafkasim.scenarios.judging.transactions.liveness.controllers.lost_voters import (
+from kafkasim.analysis.judging.progress import Progress
+from kafkasim.analysis.judging.transactions.liveness.controllers.lost_voters import (
     LOST,
     UNSTARTABLE,
     LostVoters,
 )
-from kafkasim.scenarios.judging.transactions.liveness.controllers.registrations import (
+from kafkasim.analysis.judging.transactions.liveness.controllers.registrations import (
     Registrations,
 )
-from kafkasim.scenarios.judging.transactions.liveness.holders import Holders
-from kafkasim.scenarios.judging.transactions.liveness.positions import Positions
+from kafkasim.analysis.judging.transactions.liveness.holders import Holders
+from kafkasim.analysis.judging.transactions.liveness.positions import Positions
+from kafkasim.model import facts
 from tests.scenarios.fact_makers import FakeTrace, Row
 
 HOSTS = {3001: "controller-1", 3002: "controller-2", 3004: "controller-4"}

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from kafkasim.model import facts
-from kafkasim.scenarios.judging.progress import Progress
-from kafkasim.scenarios.judging.transactions.liveness.shares.moved_starts import (
+from kafkasim.analysis.judging.progress import Progress
+from kafkasim.analysis.judging.transactions.liveness.shares.moved_starts import (
     LACKS_STATE,
     MOVED,
     MovedStarts,
 )
+from kafkasim.model import facts
 from tests.scenarios.fact_makers import FakeTrace, Row
 from tests.scenarios.share_partitions import (
     ACKNOWLEDGED,

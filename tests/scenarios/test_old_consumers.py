@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from kafkasim.analysis.judging.invariants.groups.owners import Owners
+from kafkasim.analysis.judging.invariants.traced import TracedCluster
 from kafkasim.scenarios.cli import invoke
-from kafkasim.scenarios.judging.invariants.groups.owners import Owners
-from kafkasim.scenarios.judging.invariants.traced import TracedCluster
 from kafkasim.scenarios.language.spec import ScenarioError, parse
 from tests.analysis.owner_cases import OWNERS, TOPIC, owner
 
@@ -83,7 +83,7 @@ def test_what_the_judge_of_owners_says(name: str) -> None:
     cluster.topics["T"] = TOPIC[1]
     for node, fact in story:
         trace.tell(node, fact)
-    found = [violation.message for violation in cluster.violations]
+    found = [violation.text for violation in cluster.violations]
     assert found == ([said] if said else [])
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from kafkasim.analysis.judging.transactions.liveness.positions import Positions
 from kafkasim.model import facts
-from kafkasim.scenarios.judging.transactions.liveness.positions import Positions
 from tests.scenarios.fact_makers import FakeTrace
 
 OLD = ("controller-1", facts.TopicCreated(1, "old-id", "orders", 1, 1, 1))

@@ -9,19 +9,19 @@ from typing import Any
 
 import pytest
 
-from kafkasim.model import facts
-from kafkasim.model.storage.log.producers.entry import ProducerEntry
-from kafkasim.model.storage.log.unified_log import UnifiedLog
-from kafkasim.scenarios.judging.copies.stale_replies import StaleReplies
-from kafkasim.scenarios.judging.invariants.final import (
+from kafkasim.analysis.judging.copies.stale_replies import StaleReplies
+from kafkasim.analysis.judging.invariants.final import (
     JumpingAppends,
     WallClocks,
     check_log,
     check_producer_state,
 )
-from kafkasim.scenarios.judging.invariants.online import Invariants
-from kafkasim.scenarios.judging.invariants.traced import TracedCluster, TracedPartition
-from kafkasim.sim.world import EPOCH_US
+from kafkasim.analysis.judging.invariants.online import Invariants
+from kafkasim.analysis.judging.invariants.traced import TracedCluster, TracedPartition
+from kafkasim.model import facts
+from kafkasim.model.facts.world import EPOCH_US
+from kafkasim.model.storage.log.producers.entry import ProducerEntry
+from kafkasim.model.storage.log.unified_log import UnifiedLog
 from tests.model.cleaner_support import append, batches, clean, commit, compacted, keyed, marker
 from tests.model.storage_support import batch, make_log
 from tests.model.test_storage_transactions import end, send
@@ -296,7 +296,7 @@ def sequence_gap(
     cluster.partition(T, P).reopened.extend(reopened)
     stale = StaleReplies(cluster.trace)
     check_log(cluster, 9, 9, "broker-1", final(batches, epochs=(0, 0, 2, 1)), jumps, stale)
-    return [(found.invariant, found.expected) for found in cluster.violations].count(("ORDER", ""))
+    return [(found.name, found.expected_by) for found in cluster.violations].count(("ORDER", ""))
 
 
 @pytest.mark.parametrize("leads", [{}, {"epoch": 0}, {"seq": 1}], ids=["new", "same", "successor"])
@@ -348,7 +348,7 @@ def test_a_log_knows_its_producers_as_soon_as_it_is_truncated_or_loaded(
     if not whole:
         log.producers.entries[3].batches.append((1, 1, 7, 0, 0))
     trace.record([("broker-1", rebuilt)])
-    assert [each.invariant for each in invariants.violations] == ([] if whole else ["PIDSTATE"])
+    assert [each.name for each in invariants.violations] == ([] if whole else ["PIDSTATE"])
 
 
 @pytest.mark.parametrize(
@@ -421,7 +421,7 @@ def test_a_log_that_knew_nobody_may_have_what_a_snapshot_has(
     made.producers.entries.update(known)
     made.producers.entries[1].txn_first_offset = opened
     trace.record([("broker-1", facts.Truncated("t", 0, 1, 3, 2))])
-    assert [each.invariant for each in invariants.violations] == ["PIDSTATE"] * broken
+    assert [each.name for each in invariants.violations] == ["PIDSTATE"] * broken
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from kafkasim.analysis.judging.progress import Progress
+from kafkasim.analysis.judging.transactions.holes import Holes
 from kafkasim.model import facts
-from kafkasim.scenarios.judging.progress import Progress
-from kafkasim.scenarios.judging.transactions.holes import Holes
 from kafkasim.scenarios.language.spec import parse
 from kafkasim.scenarios.running.runner import run
 from tests.scenarios.fact_makers import (

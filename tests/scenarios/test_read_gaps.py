@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from kafkasim.analysis.judging.progress import Progress
+from kafkasim.analysis.judging.source import Loss
+from kafkasim.analysis.judging.transactions.liveness.shares.read_gaps import HELD_BACK, ReadGaps
 from kafkasim.model import facts
-from kafkasim.scenarios.judging.progress import Progress
-from kafkasim.scenarios.judging.source import Loss
-from kafkasim.scenarios.judging.transactions.liveness.shares.read_gaps import HELD_BACK, ReadGaps
 from tests.scenarios.fact_makers import FakeTrace, Row
 from tests.scenarios.share_partitions import (
     ACKNOWLEDGED,

@@ -7,17 +7,17 @@ from typing import Any
 import pytest
 
 import kafkasim
+from kafkasim.analysis.judging.delivery import Delivery
+from kafkasim.analysis.judging.readers.commits import CommitOrder
+from kafkasim.analysis.judging.readers.key_order import KeyOrder
+from kafkasim.analysis.judging.readers.noted.observations import LagObserver
+from kafkasim.analysis.judging.readers.outside.audit import Audit
+from kafkasim.analysis.judging.readers.overtaken import LostToRetention
+from kafkasim.analysis.judging.readers.passed import Readers
+from kafkasim.analysis.judging.readers.resets import NeedlessResets
+from kafkasim.analysis.judging.source import Loss, PartitionKey
+from kafkasim.analysis.judging.transactions.holes import Holes
 from kafkasim.model import facts
-from kafkasim.scenarios.judging.delivery import Delivery
-from kafkasim.scenarios.judging.readers.commits import CommitOrder
-from kafkasim.scenarios.judging.readers.key_order import KeyOrder
-from kafkasim.scenarios.judging.readers.noted.observations import LagObserver
-from kafkasim.scenarios.judging.readers.outside.audit import Audit
-from kafkasim.scenarios.judging.readers.overtaken import LostToRetention
-from kafkasim.scenarios.judging.readers.passed import Readers
-from kafkasim.scenarios.judging.readers.resets import NeedlessResets
-from kafkasim.scenarios.judging.source import Loss, PartitionKey
-from kafkasim.scenarios.judging.transactions.holes import Holes
 from tests.analysis.analysis_rows import positioned
 from tests.analysis.key_cases import KEY_CASES
 from tests.analysis.reader_cases import (
@@ -97,7 +97,7 @@ def test_a_legal_loss_explains_the_windows_that_rested_on_it_alone(name: str) ->
         trace = FakeTrace()
         judge = Audit(trace, lambda of: [loss] if of == key else [], ["orders"])
         trace.record(list(rows))
-        return [anomaly.expected for anomaly in judge.finish()]
+        return [anomaly.expected_by for anomaly in judge.finish()]
 
     assert [excuses(*each) for each in good] == [["last-replica-standing"]] * len(good)
     assert [excuses(*each) for each in bad] == [[""]] * len(bad)

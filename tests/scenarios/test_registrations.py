@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from kafkasim.model import facts
-from kafkasim.scenarios.judging.progress import Progress
-from kafkasim.scenarios.judging.transactions.liveness.controllers.leaderless import Leaderless
-from kafkasim.scenarios.judging.transactions.liveness.controllers.registrations import (
+from kafkasim.analysis.judging.progress import Progress
+from kafkasim.analysis.judging.transactions.liveness.controllers.leaderless import Leaderless
+from kafkasim.analysis.judging.transactions.liveness.controllers.registrations import (
     LATE_SESSION,
     Registrations,
 )
+from kafkasim.model import facts
 from tests.scenarios.fact_makers import FakeTrace, Row
 
 DOWN, SHORT = "broker-1 is down", "orders-0: ISR [2, 3] of [1, 2, 3]"

@@ -7,21 +7,20 @@ from typing import Any
 import pytest
 
 import kafkasim
-from kafkasim.scenarios.judging.delivery import Anomaly
-from kafkasim.scenarios.judging.invariants.traced import Violation
-from kafkasim.scenarios.judging.verdict import Evidence, Verdict, judge
+from kafkasim.analysis.judging.finding import Finding
+from kafkasim.analysis.judging.verdict import Evidence, Verdict, judge
 from kafkasim.scenarios.language.tables import ExpectTable
 
 T = "topic-id"
-LOST = Anomaly("lost-write", T, 0, 1, "record 7 acknowledged at 3")
-WEAK = Anomaly("lost-write", T, 0, 1, "record 7 acknowledged at 3", cause="acks")
-EXCUSED = Anomaly("lost-write", T, 1, 1, "record 8 acknowledged at 4", "last-replica-standing")
-BROKEN = Violation("ISRDATA", 5, 1_000, T, 0, "broker-1 lacks records")
+LOST = Finding("lost-write", T, 0, "record 7 acknowledged at 3")
+WEAK = Finding("lost-write", T, 0, "record 7 acknowledged at 3", cause="acks")
+EXCUSED = Finding("lost-write", T, 1, "record 8 acknowledged at 4", 1, "last-replica-standing")
+BROKEN = Finding("ISRDATA", T, 0, "broker-1 lacks records", seq=5, t_us=1_000)
 
 
 def evidence(**given: Any) -> Evidence:
     nothing: dict[str, Any] = {
-        "violations": [], "delivery": [], "topics": {T: "orders"}, "seen": {},
+        "findings": [], "topics": {T: "orders"}, "seen": {},
         "faults_end_us": 10_000, "missing": [], "stall_excuse": "",
     }  # fmt: skip
     return Evidence(**{**nothing, **given})
@@ -35,15 +34,15 @@ def expect(**given: Any) -> ExpectTable:
     ("found", "expected", "verdict"),
     [
         ({}, {}, Verdict([], [])),
-        ({"delivery": [LOST]}, {}, Verdict(["lost-write"], [])),
-        ({"delivery": [EXCUSED]}, {}, Verdict([], ["lost-write"])),
-        ({"delivery": [EXCUSED, LOST]}, {}, Verdict(["lost-write"], [])),
-        ({"delivery": [LOST]}, {"permits": ["lost-write"]}, Verdict(["lost-write"], [])),
-        ({"delivery": [WEAK]}, {}, Verdict(["lost-write"], [])),
-        ({"delivery": [WEAK]}, {"permits": ["lost-write"]}, Verdict([], ["lost-write"])),
-        ({"delivery": [WEAK]}, {"permits": ["lost-write:orders"]}, Verdict([], ["lost-write"])),
-        ({"delivery": [WEAK]}, {"permits": ["lost-write:bills"]}, Verdict(["lost-write"], [])),
-        ({"violations": [BROKEN]}, {"permits": ["lost-write"]}, Verdict(["ISRDATA"], [])),
+        ({"findings": [LOST]}, {}, Verdict(["lost-write"], [])),
+        ({"findings": [EXCUSED]}, {}, Verdict([], ["lost-write"])),
+        ({"findings": [EXCUSED, LOST]}, {}, Verdict(["lost-write"], [])),
+        ({"findings": [LOST]}, {"permits": ["lost-write"]}, Verdict(["lost-write"], [])),
+        ({"findings": [WEAK]}, {}, Verdict(["lost-write"], [])),
+        ({"findings": [WEAK]}, {"permits": ["lost-write"]}, Verdict([], ["lost-write"])),
+        ({"findings": [WEAK]}, {"permits": ["lost-write:orders"]}, Verdict([], ["lost-write"])),
+        ({"findings": [WEAK]}, {"permits": ["lost-write:bills"]}, Verdict(["lost-write"], [])),
+        ({"findings": [BROKEN]}, {"permits": ["lost-write"]}, Verdict(["ISRDATA"], [])),
         ({"missing": ["orders-0 has no leader"]}, {}, Verdict(["no-progress"], [])),
         (
             {"missing": ["orders-0: ISR [1] of [1, 2]"], "stall_excuse": "late-registration"},

@@ -69,10 +69,10 @@ def test_a_tally_counts_seeds_time_and_failures() -> None:
 
 def test_invariants_are_told_in_the_order_of_their_first_violation() -> None:
     def violation(name: str, expected: str = "") -> SimpleNamespace:
-        return SimpleNamespace(invariant=name, expected=expected)
+        return SimpleNamespace(name=name, expected_by=expected)
 
     seen = [violation("ISRDATA"), violation("HWMONO", "unclean"), violation("ACKED")]
-    result = SimpleNamespace(violations=seen, anomalies=["ACKED", "ISRDATA", "lost-write"])
+    result = SimpleNamespace(findings=seen, anomalies=["ACKED", "ISRDATA", "lost-write"])
     assert ordered(result) == ("ISRDATA", "ACKED", "lost-write")
 
 

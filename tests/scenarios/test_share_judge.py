@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from kafkasim.scenarios.judging.shares.judge import Shares
-from kafkasim.scenarios.judging.shares.late import LATE_INITIALIZATION
-from kafkasim.scenarios.judging.shares.unwritten import UNWRITTEN
-from kafkasim.scenarios.judging.source import Loss, PartitionKey
-from kafkasim.scenarios.judging.transactions.holes import Holes
+from kafkasim.analysis.judging.shares.judge import Shares
+from kafkasim.analysis.judging.shares.late import LATE_INITIALIZATION
+from kafkasim.analysis.judging.shares.unwritten import UNWRITTEN
+from kafkasim.analysis.judging.source import Loss, PartitionKey
+from kafkasim.analysis.judging.transactions.holes import Holes
 from tests.analysis.analysis_rows import Case, T
 from tests.analysis.share_cases import (
     BEGUN,
@@ -39,7 +39,7 @@ def _told(rows: Case, lost: Lost) -> Shares:
 
 def _judge(rows: Case, lost: Lost) -> list[tuple[str, str]]:
     """Return the names of the anomalies and why each is excused."""
-    return [(anomaly.name, anomaly.expected) for anomaly in _told(rows, lost).finish()]
+    return [(anomaly.name, anomaly.expected_by) for anomaly in _told(rows, lost).finish()]
 
 
 @pytest.mark.parametrize("name", SHARE_CASES)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from kafkasim.model import facts
-from kafkasim.scenarios.judging.progress import Progress
-from kafkasim.scenarios.judging.transactions.liveness.shares.stale_records import (
+from kafkasim.analysis.judging.progress import Progress
+from kafkasim.analysis.judging.transactions.liveness.shares.stale_records import (
     STALE,
     StaleRecords,
 )
+from kafkasim.model import facts
 from tests.scenarios.fact_makers import FakeTrace, Row
 from tests.scenarios.share_partitions import (
     ACKNOWLEDGED,

@@ -6,22 +6,22 @@ from typing import Any
 
 import pytest
 
-from kafkasim.model import facts
-from kafkasim.scenarios.judging.copies.missed_markers import MISSED_END, MissedEnds
-from kafkasim.scenarios.judging.copies.uncopied import Uncopied
-from kafkasim.scenarios.judging.progress import Progress
-from kafkasim.scenarios.judging.source import Loss
-from kafkasim.scenarios.judging.transactions.holes import Holes
-from kafkasim.scenarios.judging.transactions.known.skipped_markers import SKIPPED_MARKER
-from kafkasim.scenarios.judging.transactions.known.unverified import UNVERIFIED
-from kafkasim.scenarios.judging.transactions.liveness.coordinators.uncommitted_loads import (
+from kafkasim.analysis.judging.copies.missed_markers import MISSED_END, MissedEnds
+from kafkasim.analysis.judging.copies.uncopied import Uncopied
+from kafkasim.analysis.judging.progress import Progress
+from kafkasim.analysis.judging.source import Loss
+from kafkasim.analysis.judging.transactions.holes import Holes
+from kafkasim.analysis.judging.transactions.known.skipped_markers import SKIPPED_MARKER
+from kafkasim.analysis.judging.transactions.known.unverified import UNVERIFIED
+from kafkasim.analysis.judging.transactions.liveness.coordinators.uncommitted_loads import (
     UNCOMMITTED_LOAD,
 )
-from kafkasim.scenarios.judging.transactions.liveness.coordinators.unwritten_markers import (
+from kafkasim.analysis.judging.transactions.liveness.coordinators.unwritten_markers import (
     UnwrittenMarkers,
 )
-from kafkasim.scenarios.judging.transactions.liveness.exhausted_epochs import EXHAUSTED
-from kafkasim.scenarios.judging.transactions.liveness.standstill import Standstill
+from kafkasim.analysis.judging.transactions.liveness.exhausted_epochs import EXHAUSTED
+from kafkasim.analysis.judging.transactions.liveness.standstill import Standstill
+from kafkasim.model import facts
 from tests.scenarios.fact_makers import FakeTrace
 from tests.scenarios.transaction_cases import (
     COORDINATORS,

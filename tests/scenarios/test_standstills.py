@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from kafkasim.analysis.judging.harm.truth.standstills import Standstills
 from kafkasim.model import facts
-from kafkasim.scenarios.judging.harm.truth.standstills import Standstills
 from tests.scenarios.fact_makers import FakeTrace, Row
 
 SECOND = 1_000_000

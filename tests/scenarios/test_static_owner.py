@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from kafkasim.model import facts
-from kafkasim.scenarios.judging.progress import Progress
-from kafkasim.scenarios.judging.transactions.liveness.groups.static_owner import (
+from kafkasim.analysis.judging.progress import Progress
+from kafkasim.analysis.judging.transactions.liveness.groups.static_owner import (
     RETURNED,
     StaticOwners,
 )
+from kafkasim.model import facts
 from kafkasim.scenarios.language.spec import parse
 from kafkasim.scenarios.running.runner import run
 from tests.scenarios.fact_makers import FakeTrace, Row

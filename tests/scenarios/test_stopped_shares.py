@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from kafkasim.model import facts
-from kafkasim.model.messages.share import ACCEPT
-from kafkasim.scenarios.judging.progress import Progress
-from kafkasim.scenarios.judging.transactions.liveness.shares.stopped_shares import (
+from kafkasim.analysis.judging.progress import Progress
+from kafkasim.analysis.judging.transactions.liveness.shares.stopped_shares import (
     GAP,
     ROLLED_BACK,
     StoppedShares,
 )
+from kafkasim.model import facts
+from kafkasim.model.messages.share import ACCEPT
 from kafkasim.scenarios.language.spec import parse
 from kafkasim.scenarios.running.runner import run
 from tests.scenarios.fact_makers import FakeTrace, Row

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 import kafkasim
+from kafkasim.analysis.judging.readers.outside.results import StoredResults
+from kafkasim.analysis.judging.source import Loss, PartitionKey
+from kafkasim.analysis.judging.transactions.holes import Holes
 from kafkasim.model.storage.files import Corrupt
 from kafkasim.scenarios.applications.database.database import _difference, image, rows
-from kafkasim.scenarios.judging.readers.outside.results import StoredResults
-from kafkasim.scenarios.judging.source import Loss, PartitionKey
-from kafkasim.scenarios.judging.transactions.holes import Holes
 from kafkasim.scenarios.language.spec import ScenarioError
 from tests.analysis.reader_cases import RESULT_CASES, RESULT_EXCUSES
 from tests.scenarios.fact_makers import FakeTrace
@@ -55,7 +55,7 @@ def test_a_legal_loss_explains_the_results_that_rested_on_it_alone(name: str) ->
         trace = FakeTrace()
         judge = StoredResults(trace, Holes(trace), lambda of: [loss] if of == key else [], ["g"])
         trace.record(list(rows))
-        return [anomaly.expected for anomaly in judge.finish()]
+        return [anomaly.expected_by for anomaly in judge.finish()]
 
     assert [excuses(*each) for each in good] == [["last-replica-standing"]] * len(good)
     assert [excuses(*each) for each in bad] == [[""]] * len(bad)

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from kafkasim.analysis.judging.progress import unread
 from kafkasim.model.messages.base import HEADER, PER_PARTITION
 from kafkasim.model.records import BATCH_OVERHEAD
-from kafkasim.scenarios.judging.progress import unread
 from kafkasim.scenarios.language.spec import parse
 from kafkasim.scenarios.language.time_limits import (
     QUOTA_WINDOW_MS,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from kafkasim.scenarios.judging.delivery import Delivery
-from kafkasim.scenarios.judging.source import Loss
-from kafkasim.scenarios.judging.transactions.holes import Holes
-from kafkasim.scenarios.judging.transactions.judge import Transactions
-from kafkasim.scenarios.judging.transactions.known.given_again import GivenBack
+from kafkasim.analysis.judging.delivery import Delivery
+from kafkasim.analysis.judging.source import Loss
+from kafkasim.analysis.judging.transactions.holes import Holes
+from kafkasim.analysis.judging.transactions.judge import Transactions
+from kafkasim.analysis.judging.transactions.known.given_again import GivenBack
 from kafkasim.scenarios.language.vocabulary import ANOMALIES
 from tests.scenarios.carried_cases import CARRIED
 from tests.scenarios.fact_makers import FakeTrace
@@ -54,7 +54,7 @@ def judge(
     judged = Transactions(trace, Holes(trace), losses, GivenBack(trace), LIMITS.retention_us)
     trace.record(rows)
     judged.left_open.learn(left_open or {}, stall)
-    return {found.name: found.count for found in judged.finish() if not found.expected}
+    return {found.name: found.count for found in judged.finish() if not found.expected_by}
 
 
 @pytest.mark.parametrize("name", [*STORIES, *ATTEMPTS, *RESTING, *KNOWN])
@@ -89,5 +89,5 @@ def test_a_sequence_that_was_given_back_explains_the_records_that_repeat_it_alon
     trace = FakeTrace()
     delivery = Delivery(trace, lambda _key: [])
     trace.record(rows)
-    lost = {each.name: each.count for each in delivery.finish() if not each.expected}
+    lost = {each.name: each.count for each in delivery.finish() if not each.expected_by}
     assert judge(rows) | lost == expected

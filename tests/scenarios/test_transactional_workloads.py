@@ -149,6 +149,6 @@ def test_a_timeout_that_the_brokers_refuse_ends_the_application(workload: dict[s
     """A new producer would have the same transaction.timeout.ms, and get the same answer."""
     result = run(parse(scenario(workload), "f.toml"), 0)
     assert result.anomalies == ["application-failed"]
-    (found,) = result.delivery
+    (found,) = result.findings
     refused = "transaction.timeout.ms is above the broker's transaction.max.timeout.ms"
-    assert refused in found.detail
+    assert refused in found.text

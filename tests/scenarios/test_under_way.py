@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from kafkasim.analysis.judging.transactions.liveness.under_way import UnderWay
 from kafkasim.model import facts
-from kafkasim.scenarios.judging.transactions.liveness.under_way import UnderWay
 from kafkasim.scenarios.language.spec import parse
 from kafkasim.scenarios.running.runner import run
 from tests.scenarios.fact_makers import FakeTrace

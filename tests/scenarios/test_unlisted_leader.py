@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from kafkasim.model import facts
-from kafkasim.scenarios.judging.progress import Progress
-from kafkasim.scenarios.judging.transactions.liveness.controllers.leaderless import Leaderless
-from kafkasim.scenarios.judging.transactions.liveness.controllers.registrations import (
+from kafkasim.analysis.judging.progress import Progress
+from kafkasim.analysis.judging.transactions.liveness.controllers.leaderless import Leaderless
+from kafkasim.analysis.judging.transactions.liveness.controllers.registrations import (
     Registrations,
 )
-from kafkasim.scenarios.judging.transactions.liveness.controllers.unlisted_leader import (
+from kafkasim.analysis.judging.transactions.liveness.controllers.unlisted_leader import (
     UNLISTED_LEADER,
     UnlistedLeader,
 )
+from kafkasim.model import facts
 from tests.scenarios.fact_makers import FakeTrace, Row
 
 HOSTS = {3001: "controller-1", 3002: "controller-2"}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from kafkasim.model import facts
-from kafkasim.scenarios.judging.transactions.liveness.groups.untaken_watermarks import (
+from kafkasim.analysis.judging.transactions.liveness.groups.untaken_watermarks import (
     UNTAKEN,
     UntakenWatermarks,
 )
+from kafkasim.model import facts
 from tests.scenarios.fact_makers import FakeTrace, Row
 
 LINE = "group billing is at 2 of 4 in orders-0 (last read by consumer-1)"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from kafkasim.model import facts
-from kafkasim.scenarios.judging.progress import Progress
-from kafkasim.scenarios.judging.transactions.liveness.groups.unwatched import (
+from kafkasim.analysis.judging.progress import Progress
+from kafkasim.analysis.judging.transactions.liveness.groups.unwatched import (
     UNWATCHED,
     UnwatchedMembers,
 )
+from kafkasim.model import facts
 from tests.scenarios.fact_makers import FakeTrace, Row
 
 LINE = "group billing is at 0 of 4 in orders-1 (last read by nobody)"

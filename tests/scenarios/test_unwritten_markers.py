@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from kafkasim.model import facts
-from kafkasim.scenarios.judging.copies.missed_markers import MissedEnds
-from kafkasim.scenarios.judging.copies.uncopied import Uncopied
-from kafkasim.scenarios.judging.progress import Progress
-from kafkasim.scenarios.judging.transactions.holes import Holes
-from kafkasim.scenarios.judging.transactions.liveness.coordinators.unwritten_markers import (
+from kafkasim.analysis.judging.copies.missed_markers import MissedEnds
+from kafkasim.analysis.judging.copies.uncopied import Uncopied
+from kafkasim.analysis.judging.progress import Progress
+from kafkasim.analysis.judging.transactions.holes import Holes
+from kafkasim.analysis.judging.transactions.liveness.coordinators.unwritten_markers import (
     UnwrittenMarkers,
 )
-from kafkasim.scenarios.judging.transactions.liveness.standstill import Standstill
+from kafkasim.analysis.judging.transactions.liveness.standstill import Standstill
+from kafkasim.model import facts
 from tests.scenarios.coordinator_waits import CLIENT, OPEN, PROCESSOR, Gone, home, topics
 from tests.scenarios.fact_makers import FakeTrace, Row
 

@@ -401,8 +401,8 @@ def test_the_name_of_an_exception_is_told_once(write) -> None:
             raise IllegalStateError
         """
     )
-    (found,) = run(app).result.delivery
-    assert found.detail == "consumer-1: IllegalStateError in consumer-1-task-1"
+    (found,) = run(app).result.findings
+    assert found.text == "consumer-1: IllegalStateError in consumer-1-task-1"
 
 
 def test_a_topic_that_only_an_application_writes_is_named(write) -> None:

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
+from kafkasim.analysis.judging.verdict import fired
 from kafkasim.scenarios.cli import invoke
-from kafkasim.scenarios.judging.verdict import fired
 from kafkasim.scenarios.language import library
 from kafkasim.scenarios.language.spec import parse
 from kafkasim.scenarios.running.runner import run

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from kafkasim.analysis.judging.source import Loss
 from kafkasim.model import facts
-from kafkasim.scenarios.judging.source import Loss
 
 T, OUT = "topic-id", "out-id"
 Rows = list[tuple[str, Any]]

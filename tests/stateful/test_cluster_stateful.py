@@ -217,7 +217,7 @@ class ClusterMachine(RuleBasedStateMachine):
     def every_invariant_holds(self):
         if self.run is None:
             return
-        broken = [v for v in self.run.invariants.violations if not v.expected]
+        broken = [v for v in self.run.invariants.violations if not v.expected_by]
         assert not broken, broken[0]
 
     def teardown(self):
@@ -228,7 +228,7 @@ class ClusterMachine(RuleBasedStateMachine):
         run._end()
         result = run._result(0.0)
         assert result.verdict != "fail", (
-            result.anomalies, result.missing[:3], result.violations[:2], result.delivery[:3]
+            result.anomalies, result.missing[:3], result.findings[:3]
         )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""LATEST: what a log cleaner may remove (scenarios/judging/invariants/cleaned/latest.py)."""
+"""LATEST: what a log cleaner may remove (analysis/judging/invariants/cleaned/latest.py)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """How long a tombstone stays: HORIZON and lost-deletion.
 
-The same as ``scenarios/judging/invariants/cleaned``: ``horizon.py`` and ``missed.py`` derive the
+The same as ``analysis/judging/invariants/cleaned``: ``horizon.py`` and ``missed.py`` derive the
 bounds.
 """
 

@@ -44,7 +44,7 @@ CLEANED_BATCHES = """
 
 MISSED = """
     -- What a replica has not copied, because another one's cleaner had removed it before
-    -- (scenarios/judging/copies/uncopied.py), and the row in which it went on behind that.
+    -- (analysis/judging/copies/uncopied.py), and the row in which it went on behind that.
     SELECT run, topic_id, partition, node, offset, max(seq) AS since
     FROM (SELECT run, topic_id, partition, node, seq, explode(sequence(low, end - 1)) AS offset
           FROM (SELECT *, lag(end) OVER (

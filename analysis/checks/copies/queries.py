@@ -1,4 +1,4 @@
-"""idempotent-duplicate and handover-redelivery, as scenarios/judging/copies states them."""
+"""idempotent-duplicate and handover-redelivery, as analysis/judging/copies states them."""
 
 from __future__ import annotations
 

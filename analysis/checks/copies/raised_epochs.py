@@ -1,4 +1,4 @@
-"""EPOCHREASON: scenarios/judging/harm/service/raised_epochs.py derives the cases.
+"""EPOCHREASON: analysis/judging/harm/service/raised_epochs.py derives the cases.
 
 The run's own judge forgets an end of a log that an election has cut; here it counts until the
 producer's next batch, so that an election after it is a case, too.

@@ -1,1 +1,1 @@
-"""Checks of needless harm (scenarios/judging/README.md)."""
+"""Checks of needless harm (analysis/judging/README.md)."""

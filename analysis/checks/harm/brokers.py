@@ -1,4 +1,4 @@
-"""Needless harm: changes that cost availability have a reason (scenarios/judging/harm).
+"""Needless harm: changes that cost availability have a reason (analysis/judging/harm).
 
 These checks judge what rows of one or two kinds prove; the run's own judges see more. A node whose
 clock a fault let drift is not judged here, since its limits are not the trace's seconds.

@@ -1,6 +1,6 @@
 """When a host could not work or be reached as usual, and when it stood still, as views.
 
-The faults and times are those of ``scenarios/judging/harm/truth/disturbances.py``, which says why.
+The faults and times are those of ``analysis/judging/harm/truth/disturbances.py``, which says why.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ DISTURBANCES = f"""
 
 STANDSTILLS = """
     -- The times for which a host did nothing, paused or with a stalled disk, each at the row that
-    -- tells of its length (scenarios/judging/harm/truth/standstills.py).
+    -- tells of its length (analysis/judging/harm/truth/standstills.py).
     SELECT run, node, seq, t_us, duration_us FROM HostPaused
     UNION ALL
     SELECT run, host, seq, t_us, t_us - begun_us

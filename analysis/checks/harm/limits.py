@@ -1,7 +1,7 @@
 """The settings of brokers on which bounds depend, as a view with a row for each run.
 
 The run's scenario (``runs.spec``) says what its cluster sets; of the rest Kafka's defaults count.
-The run's own judges read the same settings (``scenarios/judging/source.py:BrokerLimits``).
+The run's own judges read the same settings (``analysis/judging/source.py:BrokerLimits``).
 """
 
 from __future__ import annotations

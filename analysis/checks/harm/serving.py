@@ -1,4 +1,4 @@
-"""STALESERVE: scenarios/judging/harm/service derives the rules and the bounds.
+"""STALESERVE: analysis/judging/harm/service derives the rules and the bounds.
 
 The run's own judge looks once a second whether a control request is overdue. Here a wait is judged
 when it has ended, so a fault that begins as it ends explains it. A wait also ends with what makes

@@ -1,4 +1,4 @@
-"""The audit: do the windows of producers add up, as scenarios/judging/readers/outside states?"""
+"""The audit: do the windows of producers add up, as analysis/judging/readers/outside states?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results that groups keep outside of Kafka, as scenarios/judging/readers/outside states."""
+"""Results that groups keep outside of Kafka, as analysis/judging/readers/outside states."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What groups carry from a topic to another one of its name: the views that several checks read.
 
-They say what ``scenarios/judging/readers/recreated/carried.py`` says. A fleet in which no topic is
+They say what ``analysis/judging/readers/recreated/carried.py`` says. A fleet in which no topic is
 deleted gets the empty ones (``NOTHING``), which cost no plan.
 """
 

@@ -1,4 +1,4 @@
-"""MINISR: scenarios/judging/invariants/settings/min_isr.py says which minimum is in force when."""
+"""MINISR: analysis/judging/invariants/settings/min_isr.py says which minimum is in force when."""
 
 from __future__ import annotations
 

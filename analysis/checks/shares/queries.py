@@ -1,4 +1,4 @@
-"""accepted-again, held-twice, over-delivered and share-skipped, as scenarios/judging/shares states.
+"""accepted-again, held-twice, over-delivered and share-skipped, as analysis/judging/shares states.
 
 Each is about single offsets of one share partition: group, topic id, partition. A leader's facts
 name ranges of offsets; what was acquired is small beside what was appended, so ranges are exploded.
@@ -110,7 +110,7 @@ SHARE_LIVES = """
 
 SHARE_TOLD = """
     -- Since when the coordinators had the log of __consumer_offsets loaded that told members of
-    -- share groups of a partition, and when they did (scenarios/judging/shares/assigned.py).
+    -- share groups of a partition, and when they did (analysis/judging/shares/assigned.py).
     SELECT run, group, topic_id, told.partition, at, generation, coalesce(max(load), -1) AS loaded
     FROM (SELECT run, group, node, seq AS at, generation,
                  regexp_extract(one, '^(.*)-[0-9]+$', 1) AS topic,
@@ -126,7 +126,7 @@ SHARE_TOLD = """
 
 SHARE_LATE = f"""
     -- Initializations that were begun before the share partition was assigned, and came after that:
-    -- the row, who appended the record, and its offset (scenarios/judging/shares/late.py).
+    -- the row, who appended the record, and its offset (analysis/judging/shares/late.py).
     SELECT {_PLACE}, late, any_value(coordinator) AS coordinator, any_value(record) AS record
     FROM (SELECT {_PLACE}, seq AS late, any_value(node) AS coordinator, any_value(offset) AS record,
                  any_value(state_epoch) AS begun, coalesce(max(died), -1) AS died
@@ -171,7 +171,7 @@ def _reset(above: str) -> str:
     """Return the SQL of findings whose state an initialization has reset that came late.
 
     No state was written after it with a start offset above ``above``, of which a member heard
-    (scenarios/judging/shares/late.py).
+    (analysis/judging/shares/late.py).
     """
     return f"""
         SELECT DISTINCT {_PLACE}, offset, true AS reset
@@ -202,7 +202,7 @@ def _written(found: str, above: str) -> str:
     """Return the SQL of findings with the records of __share_group_state that they rest on.
 
     They were appended between the rows ``since`` and ``promise`` of a finding; if the log starts
-    behind them, all later ones stand for them (scenarios/judging/shares/states.py). Of ``above``
+    behind them, all later ones stand for them (analysis/judging/shares/states.py). Of ``above``
     see :func:`_reset`.
     """
     return f"""
@@ -266,11 +266,11 @@ _UNWRITTEN = """
 """Whether the member was answered because the record was below the start offset, before its end was
 written: no answer waits for that, no leader has read a start offset behind it, and no member had
 heard of a later move of that leader when the state was read that forgets the end
-(scenarios/judging/shares/unwritten.py)."""
+(analysis/judging/shares/unwritten.py)."""
 
 _LATE = "IF(coalesce(reset, false), 'late-initialization', '')"
 """Whether an initialization that came late has reset the state
-(scenarios/judging/shares/late.py)."""
+(analysis/judging/shares/late.py)."""
 
 ACCEPTED_AGAIN = offending(
     # A record was handed out after a member had heard that it is accepted (1) or rejected (3). At

@@ -82,7 +82,7 @@ CARRIED_INPUTS = """
         -- The records whose outputs the failed transaction had sent, with the offsets, from the
         -- group's commit before, that the carried commit has passed; none that were sent in a
         -- transaction that committed.
-        -- (scenarios/judging/transactions/known/outputs/carried_offsets.py; model/KAFKA.md, 4.4)
+        -- (analysis/judging/transactions/known/outputs/carried_offsets.py; model/KAFKA.md, 4.4)
         SELECT run, group, topic, partition, record_id,
                collect_list(struct(low, offset AS high)) AS carried
         FROM carried_commits

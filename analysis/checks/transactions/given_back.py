@@ -7,7 +7,7 @@ GIVEN_BACK_RECORDS = """
     -- gave back: that one is in the log, or came there later, and failed late, while its
     -- transaction was ending. The last batch of their sequence has as many records, and is of that
     -- aborted transaction; or it is of the same transaction, which then does not commit.
-    -- (scenarios/judging/transactions/known/given_again.py:GivenBack; model/KAFKA.md, 4.4)
+    -- (analysis/judging/transactions/known/given_again.py:GivenBack; model/KAFKA.md, 4.4)
     SELECT DISTINCT run, topic_id, partition, begun, explode(record_ids) AS record_id
     FROM (SELECT run, topic_id, partition, now.begun AS begun, acked.seq AS acked_at,
                  acked.record_ids,

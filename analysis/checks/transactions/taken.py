@@ -10,7 +10,7 @@ _EPOCH = spot("decider", "decider_partition", after="coalesce(given, -1)", befor
 
 TAKEN_RECORDS = f"""
     -- The last batch that was appended under the producer id, epoch and first sequence of an
-    -- acknowledged one has other records. (scenarios/judging/transactions/known/given_again.py)
+    -- acknowledged one has other records. (analysis/judging/transactions/known/given_again.py)
     SELECT run, topic_id, partition, seq, array({_EPOCH}) AS spots, explode(record_ids) AS record_id
     FROM (SELECT run, topic_id, partition, acked.seq AS seq, producer_id, producer_epoch,
                  acked.record_ids AS record_ids, max_by(held.record_ids, held.seq) AS held_ids

@@ -5,7 +5,7 @@ from __future__ import annotations
 UNVERIFIED_BATCHES = """
     -- Records that had failed with an unknown outcome in a transaction, and came when the partition
     -- had its marker, of the same epoch, and had not been added again. The leader asked nobody.
-    -- (scenarios/judging/transactions/known/unverified.py)
+    -- (analysis/judging/transactions/known/unverified.py)
     WITH places AS (
         SELECT DISTINCT run, topic_id, partition, producer_id,
                concat(topic, '-', partition) AS place

@@ -1,6 +1,6 @@
 """No batch overtakes one that waits for its verification.
 
-``scenarios/judging/transactions/verified.py`` says why.
+``analysis/judging/transactions/verified.py`` says why.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Views over transactions, which the checks of transactions read.
 
-They rebuild what ``scenarios/judging/transactions`` keeps in memory: the transactions of
+They rebuild what ``analysis/judging/transactions`` keeps in memory: the transactions of
 applications, named by the row in which they began (``begun``); which offset holds whose record; and
 what the markers in the final logs say of each record.
 """
@@ -133,7 +133,7 @@ LATE_ENDS = """
     -- Transactions that an earlier request of their producer ended, and the row: nobody had asked
     -- for that decision in this one, but in an earlier one of the same producer id and epoch, and
     -- its answer took longer than a request may, so it was asked for again.
-    -- (scenarios/judging/transactions/known/late_ends.py)
+    -- (analysis/judging/transactions/known/late_ends.py)
     WITH asked AS (
         SELECT run, node, begun, max(producer_id) AS producer_id,
                max(producer_epoch) AS producer_epoch, max(IF(what = 'ended', seq, NULL)) AS ended,
@@ -175,7 +175,7 @@ LATE_BATCHES = """
     -- Records of aborted transactions that a leader appended in a later one of the same producer id
     -- and epoch, and the row. They had failed with an unknown outcome while their own transaction
     -- was ending, and the later one had added the partition and had no marker there yet.
-    -- (scenarios/judging/transactions/known/late_batches.py)
+    -- (analysis/judging/transactions/known/late_batches.py)
     WITH failed AS (
         SELECT DISTINCT run, begun, producer_id, producer_epoch, topic_id, partition, record_id
         FROM (SELECT run, node, topic_id, partition, record_id, begun FROM transaction_rows
@@ -220,7 +220,7 @@ SKIPPED_MARKERS = """
     -- not been told of the partition: it has had one ZooKeeper controller, elected after it
     -- started. That one has not changed the partition, and no replica of it was live; or it has
     -- sent one UpdateMetadata so far, the empty one of its election.
-    -- (scenarios/judging/transactions/known/skipped_markers.py)
+    -- (analysis/judging/transactions/known/skipped_markers.py)
     SELECT DISTINCT run, begun, topic_id, partition
     FROM (SELECT run, node, skipped.seq AS seq, topic_id, partition, max(started) AS started,
                  max(begun) AS begun, max_by(replicas, told) AS replicas,
@@ -255,7 +255,7 @@ UNLISTED_IDS = """
     -- What operators' abort markers have ended, between the offset of the producer's marker before
     -- and their own: no coordinator had the transactional id at some time since the last search of
     -- an operator began, or when the marker was written.
-    -- (scenarios/judging/transactions/known/unlisted.py)
+    -- (analysis/judging/transactions/known/unlisted.py)
     WITH told AS (
         SELECT run, node, partition AS home, seq, loaded FROM TransactionsLoaded
         UNION ALL

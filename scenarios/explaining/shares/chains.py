@@ -27,5 +27,5 @@ def delivery_of_a_record(facts: Facts, key: Key, found: Found) -> Chain:
     chain.add(*facts.rows(["ShareAcknowledged"], key, where=names, **of))
     chain.add(*facts.rows(["SharePartitionLoaded", "SharePartitionClosed"], key, **of))
     chain.add(facts.first(["ShareStartMoved"], key, where=is_behind, **of))
-    chain.turns(facts.row(found["seq"]), found["detail"])
+    chain.turns(facts.row(found["seq"]), found["text"])
     return chain

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from kafkasim.analysis.judging.progress import Progress
 from kafkasim.model import facts
 from kafkasim.model.errors import Errors
-from kafkasim.scenarios.judging.progress import Progress
 from kafkasim.scenarios.language.tables import OperationTable
 from kafkasim.sim.apps.client_port import ClientPort
 from kafkasim.sim.trace.recording import Trace

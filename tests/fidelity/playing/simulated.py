@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from kafkasim.analysis.judging.verdict import Result
 from kafkasim.model import facts
 from kafkasim.model.broker.kraft.combined import CombinedNode
 from kafkasim.model.controller.common import records as model
@@ -12,7 +13,6 @@ from kafkasim.model.controller.kraft.controller import Controller
 from kafkasim.model.raft.quorum.states import LeaderChange
 from kafkasim.model.raft.quorum.voters import VotersRecord
 from kafkasim.model.records import TopicPartition
-from kafkasim.scenarios.judging.verdict import Result
 from kafkasim.scenarios.language.tables import Scenario
 from kafkasim.scenarios.running.runner import ScenarioRun
 from tests.fidelity.playing.history import History

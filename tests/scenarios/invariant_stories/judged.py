@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kafkasim.scenarios.judging.harm.judges import HARM
-from kafkasim.scenarios.judging.invariants.online import Invariants
-from kafkasim.scenarios.judging.source import BrokerLimits
+from kafkasim.analysis.judging.harm.judges import HARM
+from kafkasim.analysis.judging.invariants.online import Invariants
+from kafkasim.analysis.judging.source import BrokerLimits
 from tests.scenarios.fact_makers import FakeLog, FakeTrace, Row
 from tests.scenarios.invariant_stories.common import (
     COMMITS,
@@ -50,5 +50,5 @@ def judge(
         LIMITS,
     )
     trace.record(rows)
-    found = [each for each in invariants.finish() if each.invariant not in HARM]
-    return [(each.invariant, each.expected) for each in found]
+    found = [each for each in invariants.finish() if each.name not in HARM]
+    return [(each.name, each.expected_by) for each in found]

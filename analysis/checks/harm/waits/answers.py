@@ -1,4 +1,4 @@
-"""Producers are answered: scenarios/judging/harm/answers.py derives the bounds."""
+"""Producers are answered: analysis/judging/harm/answers.py derives the bounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DEADINISR: scenarios/judging/harm/service/dead_members.py derives the rule and the bounds.
+"""DEADINISR: analysis/judging/harm/service/dead_members.py derives the rule and the bounds.
 
 The run's own judge looks whenever something changes and once in half a second. Here a stay is
 judged when it has ended, so a fault that begins as it ends explains it.

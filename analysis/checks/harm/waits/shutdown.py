@@ -1,4 +1,4 @@
-"""Controlled shutdowns end: scenarios/judging/harm/shutdown.py derives the bounds."""
+"""Controlled shutdowns end: analysis/judging/harm/shutdown.py derives the bounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""High watermarks move: scenarios/judging/harm/watermark.py derives the bound.
+"""High watermarks move: analysis/judging/harm/watermark.py derives the bound.
 
 Here the leader of the highest leader epoch is judged, and no deposed one.
 """

@@ -1,0 +1,81 @@
+"""Transactions in a replica that has missed their marker.
+
+LogCleaner removes a marker delete.retention.ms after its records, replica by replica, or empties
+its batch. A replica that was away meanwhile copies only later batches. So the transaction stays
+open there, until the next marker of the producer ends it (ProducerAppendInfo.appendEndTxnMarker).
+The replica is in sync, so it may lead.
+
+- If the next marker commits, the transaction index does not name an aborted record
+  (LogSegment.updateTxnIndex), and readers of committed records get it.
+- If there is no next marker, they wait at the last stable offset. If the transaction has the
+  offsets of a group, the replica's coordinator has loaded them as pending (GroupMetadataManager,
+  and since 4.0 OffsetMetadataManager.replay), and OffsetFetch answers UNSTABLE_OFFSET_COMMIT.
+"""
+
+from __future__ import annotations
+
+from kafkasim.analysis.judging.copies.uncopied import Uncopied
+from kafkasim.analysis.judging.promise import FactSource
+from kafkasim.analysis.judging.source import PartitionKey
+from kafkasim.analysis.judging.transactions.holes import Holes
+from kafkasim.model import facts
+
+MISSED_MARKER = "missed-marker"
+"""The excuse of what :class:`MissedMarkers` explains."""
+
+MISSED_END = "missed-end"
+"""The excuse of what :class:`MissedEnds` explains."""
+
+
+class MissedMarkers:
+    """Follows the compacted topics of users, from the first transaction on."""
+
+    def __init__(self, trace: FactSource, holes: Holes) -> None:
+        self._trace = trace
+        self._holes = holes
+        self._topics: dict[str, None] = {}
+        self._follows = False
+        self._uncopied = Uncopied(trace, self._topics.__contains__)
+        trace.subscribe(facts.TransactionBegun, self._on_begun)
+
+    def excuse(self, key: PartitionKey, offset: int) -> str:
+        """Return :data:`MISSED_MARKER` if a replica has an aborted record as committed by now."""
+        if key[0] not in self._topics or not self._holes.is_aborted(key, offset):
+            return ""
+        found = any(
+            offset not in missed and self._holes.decision(key, offset, missed) is True
+            for missed in self._uncopied.of(key)
+        )
+        return MISSED_MARKER if found else ""
+
+    def _on_begun(self, _seq: int, _t: int, _node: str, _fact: facts.TransactionBegun) -> None:
+        if not self._follows:
+            self._follows = True
+            self._trace.subscribe(facts.KeysAppended, self._on_keys)
+
+    def _on_keys(self, _seq: int, _t: int, _node: str, fact: facts.KeysAppended) -> None:
+        if fact.topic_id not in self._topics:
+            self._topics[fact.topic_id] = None
+            self._uncopied.follow()
+
+
+class MissedEnds:
+    """Knows which ended transactions are open in the log of a final leader."""
+
+    def __init__(self, trace: FactSource, holes: Holes, uncopied: Uncopied) -> None:
+        self._holes = holes
+        self._uncopied = uncopied
+        self._leaders: dict[PartitionKey, tuple[int, str]] = {}  # leader epoch, node
+        trace.subscribe(facts.FinalReplica, self._on_final)
+
+    def excuse_open(self, key: PartitionKey, offset: int) -> str:
+        """Return :data:`MISSED_END` if the leader has missed each marker that would end the
+        transaction of the batch at an offset, and there is one."""
+        missed = self._uncopied.by(self._leaders.get(key, (-1, ""))[1], key)
+        ended = self._holes.decision(key, offset, ()) is not None
+        return MISSED_END if ended and self._holes.decision(key, offset, missed) is None else ""
+
+    def _on_final(self, _seq: int, _t: int, node: str, fact: facts.FinalReplica) -> None:
+        key = (fact.topic_id, fact.partition)
+        if fact.leading and fact.leader_epoch > self._leaders.get(key, (-1, ""))[0]:
+            self._leaders[key] = (fact.leader_epoch, node)

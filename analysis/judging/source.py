@@ -1,0 +1,139 @@
+"""Where judges get their facts from, and how they ask which losses are excused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from kafkasim.analysis.judging.promise import FactSource
+from kafkasim.model import facts
+
+PartitionKey = tuple[str, int]
+"""Topic id and partition number."""
+
+Excuse = Callable[[PartitionKey, str], str]
+"""``excuse(partition, node)``: return why a node may lead without all committed records, or "".
+
+It may if it lost data, is in the ISR since, and no other replica was left to save the records
+(KAFKA.md, 0.1)."""
+
+LAST_REPLICA = "last-replica-standing"
+"""The reason of a loss through faults outside the no-loss budget."""
+
+FORGOTTEN = "forgotten-expansion"
+"""The reason of a loss that follows when a leader does not wait for a member of the ISR.
+
+Metadata that repeated a change replaced the expansion that it had proposed (KAFKA.md, 1.6)."""
+
+UNCLEAN = "unclean-election"
+"""The reason of a loss that the topic's configuration allows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Committed records that a new leader does not have, for a reason that Kafka allows."""
+
+    first: int  # the lowest lost offset
+    end: int  # the offset after the last one
+    seq: int  # the row of the trace in which that leader was elected
+    t_us: int  # when that was
+    reason: str  # last-replica-standing | forgotten-expansion | unclean-election
+
+    def covers(self, offset: int) -> bool:
+        """Return whether the record at ``offset`` was lost; −1 stands for any record."""
+        return offset < 0 or self.first <= offset < self.end
+
+
+Losses = Callable[[PartitionKey], Sequence[Loss]]
+"""``losses(partition)``: return what a partition has legally lost, the earliest loss first."""
+
+AllowsUnclean = Callable[[str], bool]
+"""``allows_unclean(topic)``: return whether unclean elections of a topic may be held.
+
+Its configuration allows them, now or later in the run, or an operator asks for one."""
+
+
+class Waits(Protocol):
+    """A judge of one kind of standstill."""
+
+    def excuse(self, line: str) -> str:
+        """Return why Kafka would miss for ever what a line of a stalled run tells of, or ""."""
+        ...
+
+
+DELETING = ("delete-records", "retention")
+"""Reasons of a log start that say who deleted the records below it; other reasons follow these."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerLimits:
+    """What the brokers' configuration says of what judges limit; times in µs."""
+
+    commit_timeout_us: int  # offsets.commit.timeout.ms
+    initial_delay_us: int  # group.initial.rebalance.delay.ms
+    retention_us: int  # offsets.retention.minutes
+    consumer_session_us: int = 45_000_000  # group.consumer.session.timeout.ms
+    shutdown_retries: int = 3  # controlled.shutdown.max.retries
+    shutdown_backoff_us: int = 5_000_000  # controlled.shutdown.retry.backoff.ms
+    registration_us: int = 60_000_000  # initial.broker.registration.timeout.ms
+    producer_us: int = 86_400_000_000  # producer.id.expiration.ms
+    share_locks: int = 2000  # group.share.partition.max.record.locks
+    append_linger_us: int = 5_000  # group.coordinator.append.linger.ms
+
+
+def instance_of(member_id: str) -> str:
+    """Return the group.instance.id with which a classic group's member id begins.
+
+    The coordinator gives a static member that joins without an id its group.instance.id and a
+    random part (ClassicGroup.generateMemberId); of others this is the client.id.
+    """
+    return member_id.rpartition("-")[0]
+
+
+def final_leaders(trace: FactSource) -> dict[PartitionKey, facts.FinalReplica]:
+    """Return the leaders' logs at the end of a run; it is empty until then.
+
+    Of two replicas that believe to lead, the one of the higher epoch does.
+    """
+    leaders: dict[PartitionKey, facts.FinalReplica] = {}
+
+    def on_final(_seq: int, _t: int, _node: str, fact: facts.FinalReplica) -> None:
+        key = (fact.topic_id, fact.partition)
+        known = leaders.get(key)
+        if fact.leading and (known is None or fact.leader_epoch > known.leader_epoch):
+            leaders[key] = fact
+
+    trace.subscribe(facts.FinalReplica, on_final)
+    return leaders
+
+
+def deleted_below(trace: FactSource) -> dict[PartitionKey, int]:
+    """Return below which offset each partition's records have been deleted; a run fills it.
+
+    A leader that crashes soon after has them again: the log start's checkpoint is written once a
+    minute (KAFKA.md, 5).
+    """
+    deleted: dict[PartitionKey, int] = {}
+
+    def on_log_start(_seq: int, _t: int, _node: str, fact: facts.LogStart) -> None:
+        if fact.reason in DELETING:
+            key = (fact.topic_id, fact.partition)
+            deleted[key] = max(fact.offset, deleted.get(key, 0))
+
+    trace.subscribe(facts.LogStart, on_log_start)
+    return deleted
+
+
+def acknowledged(
+    sends: Iterable[tuple[int, facts.Acked]],
+) -> dict[int, tuple[int, int, facts.Acked]]:
+    """Return by record id its offset (−1 unknown), and the acknowledgement with its time.
+
+    ``sends`` are the acknowledgements of one partition, each with its time in µs.
+    """
+    return {
+        record_id: (fact.base_offset + index if fact.base_offset >= 0 else -1, at_us, fact)
+        for at_us, fact in sends
+        for index, record_id in enumerate(fact.record_ids)
+    }
