@@ -6,30 +6,21 @@ commands and exit codes are described in ``scenarios/commands/README.md``.
 
 from __future__ import annotations
 
+import ast
 import functools
+import importlib
 import inspect
 import os
 import sys
 import traceback
-from collections.abc import Callable, Sequence
-from typing import Annotated, Any
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, cast
 
 import typer
+from typer.core import TyperGroup
 
-from kafkasim.scenarios.commands import catalogue, prepare, runs, searching, shrinking, views
-from kafkasim.scenarios.commands.common import (
-    CRASH,
-    INPUT_ERRORS,
-    OK,
-    STOPPED,
-    USAGE,
-    Crashed,
-    one_line,
-    say,
-)
-from kafkasim.scenarios.commands.spark import demo, fleets, reports, sweeps
-from kafkasim.scenarios.language.vocabulary import VERSIONS
-from kafkasim.sim.trace.store import TRACE_FILE, code_version
+from kafkasim.scenarios.commands.exits import CRASH, OK, STOPPED, USAGE
 
 HELP = """Simulate an Apache Kafka cluster, inject faults, and see which guarantees hold.
 
@@ -56,31 +47,78 @@ def _flowing(text: str) -> str:
     return "\n\n".join(one if one[0] == " " else " ".join(one.split()) for one in paragraphs)
 
 
+COMMANDS = {
+    "list": "catalogue.listing",
+    "run": "runs.run",
+    "replay": "runs.replay",
+    "search": "searching.search",
+    "shrink": "shrinking.shrink",
+    "explain": "views.explain",
+    "describe": "views.describe",
+    "metrics": "spark.fleets.metrics",
+    "fleet": "spark.fleets.fleet",
+    "sweep": "spark.sweeps.sweep",
+    "compare": "spark.sweeps.compare",
+    "check": "spark.fleets.check",
+    "plot": "spark.fleets.plot",
+    "report": "spark.reports.report",
+    "demo": "spark.demo.demo",
+    "prepare": "prepare.prepare",
+}
+"""Each command's function, below ``scenarios/commands``. Only the one that is asked is imported:
+all of them take a second of CPU."""
+
+
+class _Commands(TyperGroup):
+    """The commands; in the list that ``--help`` prints they have a name and a summary only."""
+
+    _listing = False
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        # A misspelt name is compared with these.
+        self.commands = dict.fromkeys(COMMANDS, cast(Any, None))
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in COMMANDS:
+            return None
+        return _listed(cmd_name) if self._listing else _loaded(cmd_name)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        self._listing = True
+        super().format_help(ctx, formatter)
+        self._listing = False
+
+
+def _listed(name: str) -> Any:
+    """Return a command as the list of commands shows it, by the text of its module."""
+    module, _, function = COMMANDS[name].rpartition(".")
+    path = Path(__file__).parent / "commands" / f"{module.replace('.', '/')}.py"
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.FunctionDef) and node.name == function:
+            return _single(name, lambda: None, ast.get_docstring(node) or "")
+    raise KeyError(f"{path} has no function {function}")
+
+
+@functools.cache
+def _loaded(name: str) -> Any:
+    module, _, function = COMMANDS[name].rpartition(".")
+    found = getattr(importlib.import_module(f"kafkasim.scenarios.commands.{module}"), function)
+    return _single(name, found, found.__doc__ or "")
+
+
+def _single(name: str, function: Any, text: str) -> Any:
+    one = typer.Typer(add_completion=False, context_settings=CONTEXT)
+    one.command(name, help=_flowing(text))(function)
+    return typer.main.get_command(one)
+
+
+CONTEXT = {"help_option_names": ["-h", "--help"]}
+
 app = typer.Typer(
     name="kafkasim", help=_flowing(HELP), add_completion=False, pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings=CONTEXT, cls=_Commands,
 )  # fmt: skip
-COMMANDS: dict[str, Callable[..., int | None]] = {
-    "list": catalogue.listing,
-    "run": runs.run,
-    "replay": runs.replay,
-    "search": searching.search,
-    "shrink": shrinking.shrink,
-    "explain": views.explain,
-    "describe": views.describe,
-    "metrics": fleets.metrics,
-    "fleet": fleets.fleet,
-    "sweep": sweeps.sweep,
-    "compare": sweeps.compare,
-    "check": fleets.check,
-    "plot": fleets.plot,
-    "report": reports.report,
-    "demo": demo.demo,
-    "prepare": prepare.prepare,
-}
-
-for _name, _function in COMMANDS.items():
-    app.command(_name, help=_flowing(_function.__doc__ or ""))(_function)
 
 _CLICK_ERROR: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
 """Newer versions of typer bring their own click; the exception is the same in all."""
@@ -88,6 +126,10 @@ _CLICK_ERROR: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == 
 
 def _tell_version(wanted: bool) -> None:
     if wanted:
+        from kafkasim.scenarios.commands.common import say
+        from kafkasim.scenarios.language.vocabulary import VERSIONS
+        from kafkasim.sim.trace.store import code_version
+
         say(f"kafkasim, code {code_version()[:12]}, models Kafka {', '.join(VERSIONS)}")
         raise typer.Exit
 
@@ -126,29 +168,38 @@ def invoke(arguments: Sequence[str]) -> int:
         return code if isinstance(code, int) else OK
     except _CLICK_ERROR as error:
         return _complain(_usage(error))
-    except INPUT_ERRORS as error:
-        return _complain(one_line(error))
     except (KeyboardInterrupt, typer.Abort):
         return STOPPED
     except BrokenPipeError:
         raise
-    except Crashed as crash:
-        traceback.print_exception(crash.__cause__)
-        sys.stderr.write(f"crash: {crash.told}\n  replay: {crash.replay}\n")
-        if crash.directory is not None:
-            sys.stderr.write(f"  trace:  until the crash, {crash.directory / TRACE_FILE}\n")
-        return CRASH
-    except Exception:
-        traceback.print_exc()
+    except Exception as error:
+        return _failed(error)
+
+
+def _failed(error: Exception) -> int:
+    """Tell of bad input in one line, or of a crash with its traceback; return the exit code."""
+    from kafkasim.scenarios.commands.common import one_line
+    from kafkasim.scenarios.commands.errors import INPUT_ERRORS, Crashed
+    from kafkasim.sim.trace.store import TRACE_FILE
+
+    if isinstance(error, INPUT_ERRORS):
+        return _complain(one_line(error))
+    if not isinstance(error, Crashed):
+        traceback.print_exception(error)
         sys.stderr.write("crash: kafkasim itself failed\n")
         return CRASH
+    traceback.print_exception(error.__cause__)
+    sys.stderr.write(f"crash: {error.told}\n  replay: {error.replay}\n")
+    if error.directory is not None:
+        sys.stderr.write(f"  trace:  until the crash, {error.directory / TRACE_FILE}\n")
+    return CRASH
 
 
 def _usage(error: Any) -> str:
     """Return what is wrong with a command line, and whose help says what is right."""
     context = getattr(error, "ctx", None)
     command = "kafkasim" if context is None else context.command_path
-    told = one_line(error.format_message()).replace("Value error, ", "")
+    told = " ".join(error.format_message().split()).replace("Value error, ", "")
     return f"{told} (see {command} --help)"
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 import tempfile
 
-from kafkasim.scenarios.commands.common import OK, InputError, one_line, say, status
+from kafkasim.scenarios.commands.common import InputError, one_line, say, status
+from kafkasim.scenarios.commands.exits import OK
 from kafkasim.scenarios.commands.spark.fleets import input_errors
 
 FLEET = ("fleet", "acks-one-loses", "--runs", "1")

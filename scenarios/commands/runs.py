@@ -13,26 +13,22 @@ import typer
 
 from kafkasim.analysis.judging.verdict import Result
 from kafkasim.scenarios.commands.common import (
-    NONDETERMINISM,
-    OK,
-    SAFETY,
-    STOPPED,
-    Crashed,
     InputError,
-    RunName,
     console,
     exit_code,
     make_directory,
-    named_variants,
     progress_bar,
-    run_directory,
     say,
     say_json,
     status,
     verdict_table,
 )
+from kafkasim.scenarios.commands.errors import Crashed
+from kafkasim.scenarios.commands.exits import NONDETERMINISM, OK, SAFETY, STOPPED
+from kafkasim.scenarios.commands.places import RunName, run_directory
 from kafkasim.scenarios.language import library
 from kafkasim.scenarios.language.files.applications import split
+from kafkasim.scenarios.language.files.rules import with_digests
 from kafkasim.scenarios.language.tables import Scenario
 from kafkasim.scenarios.running import replay as replaying
 from kafkasim.scenarios.running.runner import run as run_once
@@ -46,6 +42,16 @@ from kafkasim.sim.trace.store import MANIFEST_FILE
 LONG_STORY = 40
 SHORT_STORY = 12
 """Lines of a story: with --explain, and inside the report of a failure."""
+
+
+def named_variants(given: list[str] | None) -> list[str] | None:
+    """Return the ids of variants from the command line, files of rules with their digests.
+
+    Raises:
+        ScenarioError: a file cannot be read.
+    """
+    return None if given is None else with_digests(given, Path(), "--variant")
+
 
 ScenarioName = Annotated[
     str, typer.Argument(metavar="SCENARIO", help="A name from `kafkasim list`, or a .toml file.")

@@ -9,19 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kafkasim.scenarios.commands.common import (
-    OK,
-    SAFETY,
-    STOPPED,
     InputError,
     console,
     make_directory,
-    named_variants,
     progress_bar,
     say,
     say_json,
     verdict_table,
 )
-from kafkasim.scenarios.commands.runs import Apps, Settings, run_request
+from kafkasim.scenarios.commands.exits import OK, SAFETY, STOPPED
+from kafkasim.scenarios.commands.runs import Apps, Settings, named_variants, run_request
 from kafkasim.scenarios.language.files.rules import shown
 from kafkasim.scenarios.searching.about.parts import ONLY_KRAFT, PARTS
 from kafkasim.scenarios.searching.draw import MODES, mode_of

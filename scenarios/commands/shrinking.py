@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kafkasim.scenarios.commands.common import (
-    OK,
     InputError,
     make_directory,
     progress_bar,
     say,
     say_json,
 )
+from kafkasim.scenarios.commands.exits import OK
 from kafkasim.scenarios.commands.runs import Apps, Settings, Variants, run_request
 from kafkasim.scenarios.commands.searching import About, Only, given
 from kafkasim.scenarios.language.tables import Scenario

@@ -13,15 +13,9 @@ from typing import Annotated
 
 import typer
 
-from kafkasim.scenarios.commands.common import (
-    OK,
-    InputError,
-    RunName,
-    run_directory,
-    say,
-    say_json,
-    status,
-)
+from kafkasim.scenarios.commands.common import InputError, say, say_json, status
+from kafkasim.scenarios.commands.exits import OK
+from kafkasim.scenarios.commands.places import RunName, run_directory
 from kafkasim.scenarios.commands.runs import Apps, Settings, Variants, run_request
 from kafkasim.scenarios.explaining.chain import Explanation
 from kafkasim.scenarios.explaining.explain import explain as explain_run

@@ -16,11 +16,14 @@ import hashlib
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kafkasim.model import facts, values
 from kafkasim.model.facts import ROW
-from kafkasim.sim.trace.store import TRACE_FILE, FactWriter
+from kafkasim.sim.trace.store import TRACE_FILE
+
+if TYPE_CHECKING:
+    from kafkasim.sim.trace.table import FactWriter
 
 Row: TypeAlias = tuple[int, int, str, str, tuple[Any, ...]]
 Subscriber: TypeAlias = Callable[[int, int, str, Any], None]
@@ -54,7 +57,7 @@ class Trace:
             kind: (kind.__name__, row, ()) for kind, row in ROW.items()
         }
         self._hash = hashlib.sha256()
-        self._writer = None if directory is None else FactWriter(directory / TRACE_FILE)
+        self._writer = None if directory is None else _writer(directory)
         self.closed = False
 
     @property
@@ -130,6 +133,12 @@ class Trace:
         self._hash.update(b"\n")
         if self._writer is not None:
             self._writer.write_rows(rows)
+
+
+def _writer(directory: Path) -> FactWriter:
+    from kafkasim.sim.trace.table import FactWriter
+
+    return FactWriter(directory / TRACE_FILE)
 
 
 _PYTHON_TYPES: dict[str, tuple[type, ...]] = {

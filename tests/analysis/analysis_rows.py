@@ -17,14 +17,8 @@ import pyarrow.parquet as pq
 
 from kafkasim.analysis.source.schema import RUNS, arrow, arrow_row, stored_row
 from kafkasim.model import facts
-from kafkasim.sim.trace.store import (
-    MANIFEST_FILE,
-    TRACE_FILE,
-    FactWriter,
-    arrow_schema,
-    fact_table,
-    write_manifest,
-)
+from kafkasim.sim.trace.store import MANIFEST_FILE, TRACE_FILE, write_manifest
+from kafkasim.sim.trace.table import FactWriter, arrow_schema, fact_table
 
 Case = Sequence[tuple[str, Any]]
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 import zlib
 from collections.abc import Sequence
 
-import pyarrow as pa
-
 from kafkasim.model.client.producer.compression import STATED
 from kafkasim.model.records import Record
 from kafkasim.scenarios.applications.session import Payloads
@@ -45,4 +43,6 @@ class PayloadCompressor:
     def _size(self, codec: str, data: bytes) -> int:
         if codec == "gzip":
             return len(zlib.compress(data, GZIP_LEVEL)) + GZIP_FRAME
+        import pyarrow as pa  # 0.2 s, and few runs compress anything
+
         return len(pa.compress(data, codec=codec, asbytes=True))

@@ -11,8 +11,6 @@ import json
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import fastavro
-
 
 class Serde(NamedTuple):
     """A pair of functions that undo each other."""
@@ -36,6 +34,8 @@ def avro(schema: dict[str, Any]) -> Serde:
     Raises:
         fastavro.schema.SchemaParseException: it is no schema.
     """
+    import fastavro
+
     parsed = fastavro.parse_schema(schema)
 
     def serializer(value: Any) -> bytes:

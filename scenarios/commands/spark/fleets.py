@@ -15,10 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from kafkasim.scenarios.commands.common import (
-    OK,
-    SAFETY,
     InputError,
-    RunName,
     console,
     make_directory,
     one_line,
@@ -26,6 +23,8 @@ from kafkasim.scenarios.commands.common import (
     say_json,
     status,
 )
+from kafkasim.scenarios.commands.exits import OK, SAFETY
+from kafkasim.scenarios.commands.places import RunName
 from kafkasim.scenarios.commands.runs import Apps, Settings, Variants, for_consumers, run_request
 from kafkasim.scenarios.language import library
 from kafkasim.scenarios.showing.state import moment_us

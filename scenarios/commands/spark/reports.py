@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kafkasim.scenarios.commands.common import OK, InputError, make_directory, say, status
+from kafkasim.scenarios.commands.common import InputError, make_directory, say, status
+from kafkasim.scenarios.commands.exits import OK
 from kafkasim.scenarios.commands.spark.fleets import (
     Conf,
     Master,

@@ -9,14 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kafkasim.scenarios.commands.common import (
-    OK,
-    InputError,
-    console,
-    make_directory,
-    say,
-    say_json,
-)
+from kafkasim.scenarios.commands.common import InputError, console, make_directory, say, say_json
+from kafkasim.scenarios.commands.exits import OK
 from kafkasim.scenarios.commands.runs import Settings, Variants, run_request
 from kafkasim.scenarios.commands.spark.fleets import (
     Conf,
