@@ -1,4 +1,4 @@
-"""Facts that the world records: hosts, faults, operators, the run's phases."""
+"""Facts that the world records: hosts, faults, operators, the run's phases; and Kafka's holes."""
 
 from __future__ import annotations
 
@@ -130,3 +130,18 @@ class Phase:
 
     phase: str  # ready | safety | liveness | end
     reason: str  # why the run ended
+
+
+@value
+class HoleEntered:
+    """A known defect or limit of Kafka strikes here; ``analysis/judging/holes.py`` has the table.
+
+    The fields name what it concerns; "" and −1 stand for nothing.
+    """
+
+    hole: str  # its name in the table
+    topic_id: str = ""
+    partition: int = -1
+    group: str = ""
+    transactional_id: str = ""
+    producer_id: int = -1

@@ -1,0 +1,135 @@
+"""Holes: the known defects and limits of Kafka that explain a finding, as one table.
+
+The model announces a hole where Kafka enters it, by a fact: ``HoleEntered``, or one that says
+what happened anyway (``MarkerSkipped``). A row of :data:`HOLES` says which findings may follow. A
+finding is covered by a hole that was entered before, at the same place. A place is what the
+announcing fact names: a partition, a group, a transactional id, a producer. Two places agree if
+they share a name and no name differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kafkasim.analysis.judging.promise import FactSource
+from kafkasim.model import facts
+
+NO_PROGRESS = "no-progress"
+"""The finding of a run that stands still (``waits.py``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hole:
+    """A known defect or limit of Kafka."""
+
+    name: str  # what a finding is expected by
+    issue: str  # JIRA, KIP or section of KAFKA.md, and what goes wrong, in one sentence
+    findings: tuple[str, ...]  # that it may cause
+    fact: type = facts.HoleEntered  # that announces it; HoleEntered names the hole
+    when: tuple[tuple[str, object], ...] = ()  # values of the fact's fields that are required
+    closed_by: str = ""  # the method of a rules class that closes it; "": no release has one
+
+
+HOLES: tuple[Hole, ...] = (
+    Hole(
+        "skipped-marker",
+        "KAFKA.md, 4.4: a coordinator that knows no leader of a partition takes it for deleted",
+        (NO_PROGRESS,),
+        facts.MarkerSkipped,
+    ),
+    Hole(
+        "epochs-exhausted",
+        "KAFKA.md, 4.4: the producer id has no epoch left to end its transaction with",
+        (NO_PROGRESS, "hanging-transaction"),
+        facts.EpochsExhausted,
+    ),
+    Hole(
+        "lost-zookeeper-answer",
+        "KAFKA.md, 2.1: the controller takes NODEEXISTS of its own write for an error",
+        (NO_PROGRESS,),
+        facts.StateChangeFailed,
+        (("error", "NODEEXISTS"),),
+    ),
+)
+"""All holes. A row more is cheaper than a branch in a judge."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a finding is, or which places a hole covers; "" and −1 stand for no name."""
+
+    topic_id: str = ""
+    partition: int = -1
+    group: str = ""
+    transactional_id: str = ""
+    producer_id: int = -1
+
+    def agrees(self, other: Place) -> bool:
+        """Return whether two places share a name, and no name differs."""
+        pairs = [(a, b) for a, b in zip(self._names(), other._names()) if a and b]
+        return bool(pairs) and all(a == b for a, b in pairs)
+
+    def _names(self) -> tuple[object, ...]:
+        partition = (self.topic_id, self.partition) if self.topic_id else None
+        producer_id = (self.producer_id,) if self.producer_id >= 0 else None
+        return partition, self.group, self.transactional_id, producer_id
+
+
+@dataclass(frozen=True, slots=True)
+class Entered:
+    """A hole that the run has entered."""
+
+    hole: Hole
+    place: Place
+    seq: int  # the row of the announcing fact
+    t_us: int
+
+
+class EnteredHoles:
+    """Follows the facts that announce holes."""
+
+    def __init__(self, trace: FactSource) -> None:
+        self.entered: list[Entered] = []
+        self._topic_ids: dict[str, str] = {}  # by name, of the latest topic
+        self._by_fact: dict[type, list[Hole]] = {}
+        for hole in HOLES:
+            self._by_fact.setdefault(hole.fact, []).append(hole)
+        trace.subscribe(facts.TopicCreated, self._on_topic)
+        for fact in self._by_fact:
+            trace.subscribe(fact, self._on_announced)
+
+    def covering(self, finding: str, place: Place, seq: int = -1) -> str:
+        """Return the name of the first hole that covers a finding at a place, or "".
+
+        ``seq`` is the row of the finding, −1 for one that shows at the end of the run.
+        """
+        return next(
+            (each.hole.name for each in self._before(seq) if _covers(each, finding, place)), ""
+        )
+
+    def _before(self, seq: int) -> Iterator[Entered]:
+        return (each for each in self.entered if seq < 0 or each.seq <= seq)
+
+    def _on_topic(self, _seq: int, _t: int, _node: str, fact: facts.TopicCreated) -> None:
+        self._topic_ids[fact.topic] = fact.topic_id
+
+    def _on_announced(self, seq: int, t: int, _node: str, fact: object) -> None:
+        for hole in self._by_fact[type(fact)]:
+            named = hole.name == getattr(fact, "hole", hole.name)
+            if named and all(getattr(fact, name) == value for name, value in hole.when):
+                self.entered.append(Entered(hole, self._place_of(fact), seq, t))
+
+    def _place_of(self, fact: object) -> Place:
+        topic = self._topic_ids.get(getattr(fact, "topic", ""), "")
+        return Place(
+            getattr(fact, "topic_id", topic),
+            getattr(fact, "partition", -1),
+            getattr(fact, "group", ""),
+            getattr(fact, "transactional_id", ""),
+            getattr(fact, "producer_id", -1),
+        )
+
+
+def _covers(entered: Entered, finding: str, place: Place) -> bool:
+    return finding in entered.hole.findings and entered.place.agrees(place)
