@@ -88,6 +88,7 @@ RUNS: dict[str, str] = {
     "config_digest": "string",  # of everything else that decides a run besides the seed
     "schema_version": "string",  # of the facts
     "spec": "string",  # the scenario that ran, as JSON
+    "judged_by": "string",  # the settings that judges took from it, as JSON
     "traceback": "string",  # of a crash, else null
     "missing": "list<string>",  # what kept the run from converging
     "findings": "string",  # of the run's judges, as JSON; for `kafkasim explain`
@@ -116,7 +117,7 @@ STRUCTS = {
 }
 """The columns that are lists of structs, and the fields in the order of the manifest."""
 
-AS_JSON: dict[str, Any] = {"spec": {}, "findings": []}
+AS_JSON: dict[str, Any] = {"spec": {}, "findings": [], "judged_by": {}}
 """The columns of ``runs`` that are JSON, and what a manifest without them has there."""
 
 TABLES = {"runs": RUNS, "facts": FACTS_TABLE, "fleet": FLEET}

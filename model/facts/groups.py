@@ -183,3 +183,4 @@ class OffsetFetched:
     partition: int
     offset: int  # −1: none is committed
     coordinator_epoch: int  # the leader epoch of the offsets partition
+    next_offset: int = -1  # behind the record that it knows, or its marker; −1: it knows none

@@ -78,6 +78,7 @@ class Replicated:
     batch_epoch: int  # of the last batch
     base_offset: int
     next_offset: int  # after the last batch
+    batches: tuple[int, ...] = ()  # of each: base, next offset, leader epoch, checksum
 
 
 @value

@@ -75,6 +75,14 @@ class FaultEnded:
 
 
 @value
+class DiskDamaged:
+    """A fault began to damage a host's disk: by decision of the scenario, not of Kafka."""
+
+    reason: str  # failed flush: writes that were reported as durable are lost | failed disk
+    directory: str  # what cannot be read: all paths that begin so; "" with a failed flush
+
+
+@value
 class DiskReplaced:
     """A host got an empty disk while its process was down."""
 

@@ -219,8 +219,12 @@ class OffsetMetadataManager:
             answer = OffsetFetchResponse(client_error(error), ())
         for p in answer.partitions:
             if p.error is Errors.NONE:
-                epoch = shard.context.epoch
-                fact = OffsetFetched(group_id, p.tp.topic, p.tp.partition, p.offset, epoch)
+                tp, epoch, end = (
+                    p.tp,
+                    shard.context.epoch,
+                    shard.record_end(group_id, p.tp, p.offset),
+                )
+                fact = OffsetFetched(group_id, tp.topic, tp.partition, p.offset, epoch, end)
                 self.runtime.out.append(fact)
         self.runtime.respond(parked, answer)
 

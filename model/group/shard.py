@@ -74,6 +74,13 @@ class GroupShard:
                 return value
         return None
 
+    def record_end(self, group_id: str, tp: TopicPartition, offset: int) -> int:
+        """Return where the newest record of this offset ends, or its marker, −1 if none does."""
+        for end_offset, value in reversed(self.offsets.get(group_id, {}).get(tp, ())):
+            if value is not None and value.offset == offset:
+                return end_offset
+        return -1
+
     def stored(self, group_id: str) -> list[TopicPartition]:
         """Return the partitions for which an offset was appended last, and not a tombstone."""
         slot = self.offsets.get(group_id, {})

@@ -54,7 +54,6 @@ CHAINS: Mapping[str, OfRow] = {
     "LOGORDER": servers.replica,
     "EPOCHCACHE": servers.replica,
     "ORDER": servers.replica,
-    "PIDSTATE": servers.replica,
     "READISR": servers.read_outside,
     "STABLEREAD": stable_read,
     "EXCL": clients.two_owners,

@@ -19,7 +19,6 @@ from kafkasim.model.broker.kraft.broker import Broker
 from kafkasim.model.broker.kraft.combined import CombinedNode
 from kafkasim.model.broker.zk.broker import ZkBroker
 from kafkasim.model.controller.kraft.controller import Controller
-from kafkasim.model.records import TopicPartition
 from kafkasim.model.storage.files import Files
 from kafkasim.model.zookeeper.config import ZooKeeperConfig
 from kafkasim.model.zookeeper.server.quorum_peer import QuorumPeer
@@ -52,8 +51,6 @@ class Cluster:
         self.settings = NodeSettings(cluster, variants, epochs_used(scenario), self._on_act)
         self.combined = cluster.combined
         self.duplicates: list[Host] = []
-        self._topics: dict[str, str] = {}  # topic id -> name
-        trace.subscribe(facts.TopicCreated, self._on_topic)
         trace.subscribe(facts.Phase, self._on_phase)
         self._features = self.settings.formatted_features()
         self._directories: dict[str, tuple[Any, str]] = {}  # controller -> (disk, directory id)
@@ -104,18 +101,6 @@ class Cluster:
             return process.broker
         assert process is None or isinstance(process, Broker | ZkBroker), process
         return process
-
-    def log(self, node: str, topic_id: str, partition: int) -> Any:
-        """Return a replica's log as it is in the broker's memory, or None."""
-        process = self.broker_process(node)
-        if process is None:
-            return None
-        tp = TopicPartition(self._topics.get(topic_id, ""), partition)
-        hosted = process.replicas.partitions.get(tp)
-        return None if hosted is None or hosted.topic_id != topic_id else hosted.log
-
-    def _on_topic(self, _seq: int, _t: int, _node: str, fact: facts.TopicCreated) -> None:
-        self._topics[fact.topic_id] = fact.topic
 
     def start_duplicate(self, node: str) -> None:
         """Start a second process with the node id of a broker, on a host of its own."""

@@ -6,82 +6,35 @@ import random
 from typing import Any
 
 from kafkasim.analysis.judging.progress import Progress
-from kafkasim.analysis.judging.source import BrokerLimits, PartitionKey
 from kafkasim.model.config import BrokerConfig
 from kafkasim.scenarios.language.nodes import log_dirs_of, node_names
 from kafkasim.scenarios.language.tables import FaultTable, Scenario
 from kafkasim.scenarios.language.translate import translate
 from kafkasim.scenarios.running.cluster import Cluster
 from kafkasim.scenarios.running.operations import Operations
-from kafkasim.sim.faults.budget import Budget
-from kafkasim.sim.faults.injector import Injector
+from kafkasim.sim.faults.injector import Guard, Injector
 from kafkasim.sim.faults.kinds import KINDS, Fault
 from kafkasim.sim.faults.nemesis import WEIGHTS, Nemesis
 from kafkasim.sim.streams import Streams
 from kafkasim.sim.trace.recording import Trace
 from kafkasim.sim.world import World
 
-ALLOWS_UNCLEAN = "unclean.leader.election.enable"
-
 
 class FaultSchedule:
-    """All that is done to one cluster on purpose, and which losses it excuses."""
+    """All that is done to one cluster on purpose."""
 
-    def __init__(self, world: World, trace: Trace, cluster: Cluster, progress: Progress) -> None:
+    def __init__(
+        self, world: World, trace: Trace, cluster: Cluster, progress: Progress, budget: Guard
+    ) -> None:
         self.world = world
         self.cluster = cluster
         self.scenario = cluster.scenario
-        brokers = {host.name: int(host.name.rpartition("-")[2]) for host in cluster.brokers}
-        self.budget = Budget(trace, brokers)
-        self.injector = Injector(world, trace, self.budget)
+        self.injector = Injector(world, trace, budget)
         properties = BrokerConfig.from_properties(self.scenario.cluster.config)
         self.unclean = properties.unclean_leader_election_enable  # as the servers' files say
-        self.broker_limits = BrokerLimits(
-            properties.offsets_commit_timeout_ms * 1000,
-            properties.group_initial_rebalance_delay_ms * 1000,
-            properties.offsets_retention_minutes * 60_000_000,
-            properties.group_consumer_session_timeout_ms * 1000,
-            properties.controlled_shutdown_max_retries,
-            properties.controlled_shutdown_retry_backoff_ms * 1000,
-            properties.initial_broker_registration_timeout_ms * 1000,
-            properties.producer_id_expiration_ms * 1000,
-            properties.group_share_partition_max_record_locks,
-            properties.group_coordinator_append_linger_ms * 1000,
-        )
         self.operations = Operations(
-            world, trace, cluster=cluster, progress=progress, budget=self.budget,
-            moments=self.injector,
+            world, trace, cluster=cluster, progress=progress, moments=self.injector,
         )  # fmt: skip
-
-    def excuse(self, key: PartitionKey, node: str = "") -> str:
-        """Return why a loss in a partition is expected, or "" (KAFKA.md, 0.1).
-
-        With ``node``, the loss is this broker's: it lost data and has not left the ISR since.
-        """
-        outside = key in self.budget.outside and (not node or self.budget.has_lost(key, node))
-        return "last-replica-standing" if outside else ""
-
-    def allows_unclean(self, topic: str) -> bool:
-        """Return whether the scenario allows unclean elections of a topic.
-
-        Its topics' and brokers' settings do, or an operator changes them or asks for an election.
-        """
-        return self._sets_unclean(topic) or any(
-            operation.kind == "elect-leader" and operation.election == "unclean"
-            for operation in self.scenario.operations
-            if operation.topic in (None, topic)
-        )
-
-    def _sets_unclean(self, topic: str) -> bool:
-        """Return whether settings allow unclean elections of a topic, now or once altered."""
-        settings = [each.config for each in self.scenario.topics if each.name == topic]
-        settings.append(self.scenario.cluster.config)
-        settings += [
-            operation.config
-            for operation in self.scenario.operations
-            if operation.topic in (None, topic)
-        ]
-        return any(str(each.get(ALLOWS_UNCLEAN, "")).lower() == "true" for each in settings)
 
     def arm(self, ready_us: int) -> None:
         """Arm every fault and operation; their times count from ``ready_us``."""

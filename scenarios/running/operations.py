@@ -38,7 +38,6 @@ from kafkasim.scenarios.running.operators.quorum import describe_quorum
 from kafkasim.scenarios.running.operators.quotas import alter_client_quotas
 from kafkasim.scenarios.running.operators.unregistering import StartedAnew, unregister_broker
 from kafkasim.sim.apps.client_port import ClientPort
-from kafkasim.sim.faults.budget import Budget
 from kafkasim.sim.faults.kinds import When
 from kafkasim.sim.trace.recording import Trace
 from kafkasim.sim.world import World
@@ -83,14 +82,12 @@ class Operations:
         *,
         cluster: Cluster,
         progress: Progress,
-        budget: Budget,
         moments: Moments,
     ) -> None:
         self.world = world
         self.trace = trace
         self.cluster = cluster
         self.progress = progress
-        self.budget = budget
         self._moments = moments
         self._healed = False
         self._follows_polls = False  # which topics of a name do members read?
@@ -252,7 +249,6 @@ class Operations:
 
     def _wipe(self, node: str) -> None:
         self.world.hosts[node].replace_disk()
-        self.budget.data_lost(node, self.world.now, "replaced disk")
         gone = self.cluster.directory_ids(node)
         self.trace.record(self.world.now, node, facts.DiskReplaced(gone))
 

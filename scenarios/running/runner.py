@@ -23,24 +23,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from kafkasim.analysis.judging.copies.idempotence import Idempotence
-from kafkasim.analysis.judging.copies.redelivery import Redeliveries
-from kafkasim.analysis.judging.delivery import Delivery
-from kafkasim.analysis.judging.finding import Finding
-from kafkasim.analysis.judging.invariants.cleaned.missed import MissedDeletions
-from kafkasim.analysis.judging.invariants.online import Invariants
-from kafkasim.analysis.judging.observer import Observer
-from kafkasim.analysis.judging.progress import Progress, unread
-from kafkasim.analysis.judging.readers.commits import CommitOrder
-from kafkasim.analysis.judging.readers.key_order import KeyOrder
+from kafkasim.analysis.judging.court import Court
+from kafkasim.analysis.judging.progress import unread
 from kafkasim.analysis.judging.readers.noted.remarks import Remarks
-from kafkasim.analysis.judging.readers.outside.audit import Audit
-from kafkasim.analysis.judging.readers.outside.results import StoredResults
-from kafkasim.analysis.judging.readers.overtaken import LostToRetention
-from kafkasim.analysis.judging.readers.passed import Readers
-from kafkasim.analysis.judging.readers.resets import NeedlessResets
-from kafkasim.analysis.judging.shares.judge import Shares
-from kafkasim.analysis.judging.transactions.judge import Transactions
 from kafkasim.analysis.judging.transactions.liveness.stalls import Stalls
 from kafkasim.analysis.judging.transactions.liveness.under_way import UnderWay
 from kafkasim.analysis.judging.verdict import Evidence, Result, judge
@@ -53,15 +38,11 @@ from kafkasim.scenarios.language.time_limits import limit_us, reading_us, settle
 from kafkasim.scenarios.running.client_hosts import subscribed_topics
 from kafkasim.scenarios.running.cluster import Cluster
 from kafkasim.scenarios.running.fault_schedule import FaultSchedule
+from kafkasim.scenarios.running.judged import judged_settings
 from kafkasim.scenarios.running.node_settings import properties_text
-from kafkasim.scenarios.running.outside.groups import (
-    audited,
-    own_groups,
-    storing_groups,
-    topic_names,
-)
+from kafkasim.scenarios.running.outside.groups import topic_names
 from kafkasim.scenarios.running.outside.storing import final_results
-from kafkasim.scenarios.running.sharing.settings import delivery_limit, group_settings
+from kafkasim.scenarios.running.sharing.settings import group_settings
 from kafkasim.scenarios.variants.own.loading import own_rules_named
 from kafkasim.sim.apps.client_port import ClientPort
 from kafkasim.sim.trace.recording import Trace
@@ -92,41 +73,18 @@ class ScenarioRun:
             directory.mkdir(parents=True, exist_ok=True)
         self.trace = Trace(directory)
         self.world = World(seed, self.trace)
-        self.progress = Progress(self.trace, scenario.cluster.mode == "zookeeper")
         self.under_way = UnderWay(self.trace)
         self.cluster = Cluster(self.world, self.trace, scenario, self.variants)
-        self.observer = Observer(self.trace, self.cluster.hosts, self.cluster.first_voters)
-        self.faults = FaultSchedule(self.world, self.trace, self.cluster, self.progress)
-        self.invariants = Invariants(
-            self.trace,
-            self.cluster.log,
-            self.faults.excuse,
-            self.faults.allows_unclean,
-            self.faults.broker_limits,
-        )
-        self.delivery = Delivery(self.trace, self.invariants.losses)
-        losses, holes, note = self.invariants.losses, self.delivery.holes, self.observer.note
-        retention_us = self.faults.broker_limits.retention_us
-        self.transactions = Transactions(
-            self.trace, holes, losses, self.delivery.given_back, retention_us
-        )
+        settings = judged_settings(scenario, self.cluster.hosts, self.cluster.first_voters)
+        self.court = Court(self.trace, settings)
+        self.progress = self.court.progress
+        budget = self.court.history.budget
+        self.faults = FaultSchedule(self.world, self.trace, self.cluster, self.progress, budget)
         self.stalls = self._stalls()
-        readers = Readers(self.trace)
-        self.retention = LostToRetention(self.trace, readers, self.delivery, note)
-        self.results = StoredResults(self.trace, holes, losses, storing_groups(scenario))
-        self.resets = NeedlessResets(self.trace, readers, losses, own_groups(scenario))
-        self.commits = CommitOrder(self.trace, readers)
-        self.redeliveries = Redeliveries(self.trace, readers)
-        self.idempotence = Idempotence(self.trace, holes)
-        self.key_order = KeyOrder(self.trace, holes)
-        self.deletions = MissedDeletions(self.trace, holes, note)
-        self.audit = Audit(self.trace, losses, audited(scenario))
-        limit = delivery_limit(scenario)
-        self.shares = Shares(self.trace, losses, holes, limit, note)
         control = self.cluster.clients.control
         ended = control.caught, control.returned, control.assumed, control.ignored
         told = topic_names(scenario), control.created, *ended
-        self.remarks = Remarks(self.trace, readers, self.progress, *told)
+        self.remarks = Remarks(self.trace, self.court.readers, self.progress, *told)
         self.trace.subscribe(facts.ApplicationFailed, self._on_application_failed)
         self.missing: list[str] = []
         self.stall_excuse = ""  # why Kafka would not reach what is missing either
@@ -232,7 +190,7 @@ class ScenarioRun:
         lacking = [f"{name} is down" for name in down if name not in over]
         lacking += self.progress.missing_brokers([host.name for host in hosts if host.alive])
         lacking += self.progress.missing_partitions()
-        lacking += self.progress.open_transactions(self.delivery.holes.first_open)
+        lacking += self.progress.open_transactions(self.court.holes.first_open)
         lacking += [
             f"{node} has records that are neither acknowledged nor failed"
             for node, flushed in control.flushed.items()
@@ -251,12 +209,12 @@ class ScenarioRun:
             topic_ids = [control.topic_ids[name] for name in names]
             if workload.kind == "share-group":
                 exposed = self.progress.exposed_of(topic_ids)
-                lacking += self.shares.lag(workload.group, exposed, self.progress.name)
+                lacking += self.court.shares.lag(workload.group, exposed, self.progress.name)
                 continue
             lacking += self.progress.lag(workload.group, topic_ids)
             if workload.kind == "consumer-group" and workload.protocol == "zookeeper":
                 owned = [each for name in names for each in self.progress.names_of(name)]
-                lacking += self.invariants.owners.missing(workload.group, owned)
+                lacking += self.court.invariants.old_owners.missing(workload.group, owned)
             if workload.kind == "processor":
                 lacking += self.under_way.uncommitted(workload.group, topic_ids)
         return list(dict.fromkeys(lacking))  # two workloads may name one group
@@ -278,19 +236,17 @@ class ScenarioRun:
                 for result in final_results(self.world.hosts[node].disk, group, partitions):
                     self.trace.record(self.world.now, node, result)
         self.stall_excuse = self.progress.stall_excuse(
-            self.missing, self.faults.excuse, self.stalls.why
+            self.missing, self.court.history.excuse, self.stalls.why
         )
-        self.delivery.stalled.learn(self.progress.unread(self.missing), self.stall_excuse)
-        self.transactions.left_open.learn(self.progress.left_open(self.missing), self.stall_excuse)
 
     def _stalls(self) -> Stalls:
         """Return the judges that know why a line of a stalled run stays missing."""
         return Stalls(
             self.trace,
-            self.invariants,
+            self.court.invariants,
             self.progress,
-            self.delivery.holes,
-            self.faults.broker_limits,
+            self.court.holes,
+            self.court.settings.limits,
             self.cluster.clients,
             self.cluster.hosts,
             self.faults.unclean,
@@ -334,9 +290,9 @@ class ScenarioRun:
 
     def _result(self, wall: float) -> Result:
         evidence = Evidence(
-            findings=[*self.invariants.finish(), *self._anomalies()],
+            findings=self.court.finish(self.missing, self.stall_excuse),
             topics={topic_id: fact.topic for topic_id, fact in self.progress.topics.items()},
-            seen=dict(self.observer.seen),
+            seen=dict(self.court.observer.seen),
             faults_end_us=self.ready_us + self.scenario.duration,
             missing=self.missing,
             stall_excuse=self.stall_excuse,
@@ -373,28 +329,21 @@ class ScenarioRun:
             write_manifest(self.directory, self._manifest(result))
         return result
 
-    def _anomalies(self) -> list[Finding]:
-        judges = (
-            self.delivery, self.transactions, self.retention, self.results, self.resets,
-            self.commits, self.redeliveries, self.idempotence, self.key_order, self.audit,
-            self.deletions, self.shares,
-        )  # fmt: skip
-        return [anomaly for judge in judges for anomaly in judge.finish()]
-
     def _manifest(self, result: Result) -> dict[str, Any]:
         """Return what decides a run and what came of it; equal runs have equal manifests."""
         manifest = result.summary()
         del manifest["directory"], manifest["wall_seconds"]
+        history = self.court.history
         groups = [
-            [workload.group, *self.invariants.group_key(workload.group)]
+            [workload.group, *history.group_key(workload.group)]
             for workload in self.scenario.workload
             if workload.kind in ("processor", "share-group")
             or (workload.kind == "consumer-group" and workload.protocol == "coordinator")
         ]
         losses = [
             [*key, loss.first, loss.end, loss.seq, loss.t_us, loss.reason]
-            for key in sorted(self.invariants.cluster.partitions)
-            for loss in self.invariants.losses(key)
+            for key in sorted(history.partitions)
+            for loss in history.losses(key)
         ]
         return {
             **manifest,
@@ -410,10 +359,11 @@ class ScenarioRun:
             "losses": losses,
             "offsets_partitions": groups,
             "reopened_partitions": sorted(
-                [*key, "last-replica-standing"] for key in self.invariants.reopened()
+                [*key, "last-replica-standing"] for key in history.reopened()
             ),
             "findings": [asdict(finding) for finding in result.findings],
             "spec": self.scenario.model_dump(mode="json", by_alias=True),
+            "judged_by": asdict(self.court.settings),
         }
 
 

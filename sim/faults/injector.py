@@ -10,10 +10,9 @@ by then is killed first.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from kafkasim.model.facts import FaultEnded, FaultStarted
-from kafkasim.sim.faults.budget import Budget
+from kafkasim.model.facts import DiskDamaged, FaultEnded, FaultStarted
 from kafkasim.sim.faults.conditions import MessageWatch, Watch
 from kafkasim.sim.faults.kinds import KINDS, Fault, When, validate
 from kafkasim.sim.faults.roles import Roles
@@ -27,6 +26,29 @@ if TYPE_CHECKING:
 
 Heal = Callable[[], None]
 
+DAMAGE = {
+    "flush-error": "failed flush", "disk-failure": "failed disk", "disk-full": "failed disk",
+}  # fmt: skip
+"""What a fault of a disk does, as ``DiskDamaged`` says it; the others do no damage."""
+
+PARTING = ("isolate", "gc-pause", "disk-stall", "disk-full", "disk-failure")
+"""Faults that leave a process running and keep it from serving the others."""
+
+
+class Guard(Protocol):
+    """Who knows which data a fault would cost (the no-loss budget)."""
+
+    def allows(self, nodes: Iterable[str], loses: bool) -> bool:
+        """Return whether these processes may be cut off now, and lose data if ``loses``."""
+        ...
+
+
+def _loses(fault: Fault) -> bool | None:
+    """Return whether a fault costs data on a disk; None: it cuts no process off either."""
+    how = fault.parameter("how") if fault.kind == "rack-loss" else fault.kind
+    loses = KINDS[how].loses_data or how == "flush-error"
+    return loses if loses or KINDS[how].stops or how in PARTING else None
+
 
 class Injector:
     """The faults of one run; a context manager that heals on exit.
@@ -36,7 +58,7 @@ class Injector:
     are healed; no fault starts afterwards.
     """
 
-    def __init__(self, world: World, trace: Trace, budget: Budget | None = None) -> None:
+    def __init__(self, world: World, trace: Trace, budget: Guard | None = None) -> None:
         self.world = world
         self.budget = budget
         self.skipped: list[tuple[Fault, str]] = []
@@ -91,8 +113,9 @@ class Injector:
         others = self._resolve(fault, fault.others, node)
         if targets is None or others is None:
             return False
-        if fault.guarded and self.budget is not None:
-            if not self.budget.allows(fault.kind, targets, dict(fault.parameters)):
+        loses = _loses(fault) if fault.guarded and self.budget is not None else None
+        if self.budget is not None and loses is not None:
+            if not self.budget.allows(targets, loses):
                 self.skipped.append((fault, "outside the no-loss budget"))
                 return False
         self._started += 1
@@ -136,8 +159,12 @@ class Injector:
             for heal in ended[1]:
                 heal()
 
+    def record(self, node: str, fact: Any) -> None:
+        """Record a fact about a host that a fault hits."""
+        self._trace.record(self.world.now, node, fact)
+
     def _record(self, fact: Any) -> None:
-        self._trace.record(self.world.now, "world", fact)
+        self.record("world", fact)
 
     def _resolve(
         self, fault: Fault, names: tuple[str, ...], node: str | None
@@ -252,11 +279,10 @@ def _disk(injector: Injector, fault: Fault, targets: Names, _: Names) -> list[He
     for host in hosts:
         injector.share((host.name, share), 1)
         _break(host.disk, fault, prefix, True)
-        if injector.budget is not None:
-            if fault.kind == "flush-error":
-                injector.budget.data_lost(host.name, injector.world.now, "failed flush")
-            elif fault.kind in ("disk-failure", "disk-full"):
-                injector.budget.directory_failed(host.name, injector.world.now, prefix)
+        damage = DAMAGE.get(fault.kind)
+        if damage is not None:
+            where = prefix if fault.kind != "flush-error" else ""
+            injector.record(host.name, DiskDamaged(damage, where))
 
     def heal() -> None:
         for host in hosts:

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from kafkasim.model import facts
+from kafkasim.model.facts.checksums import checksum
 from kafkasim.model.facts.world import EPOCH_US
 
 T, P = "topic-id", 0
@@ -24,6 +25,10 @@ class FakeTrace:
         """Call ``callback(seq, t_us, node, fact)`` for every fact of a kind."""
         self._subscribers.setdefault(kind, []).append(callback)
 
+    def unsubscribe(self, kind: type, callback: Callable[..., None]) -> None:
+        """Stop calling ``callback``."""
+        self._subscribers[kind].remove(callback)
+
     def record(self, rows: Sequence[Row], t_us: int = 0) -> None:
         """Record facts, at one instant; a number of seconds in the place of one lets time pass."""
         now_us = t_us
@@ -34,44 +39,6 @@ class FakeTrace:
             for callback in self._subscribers.get(type(fact), ()):
                 callback(self.rows, now_us, node, fact)
             self.rows += 1
-
-
-class FakeLog:
-    """A log as a list of batches."""
-
-    def __init__(self, batches: Sequence[Any] = (), remembered: Any = None) -> None:
-        self.batches = list(batches)
-        self.log_start_offset = 0
-        self.producers = SimpleNamespace(
-            entries=remembered or {}, expiration_ms=86_400_000, marker_refreshes=True
-        )
-
-    @property
-    def log_end_offset(self) -> int:
-        """The offset after the last batch."""
-        return int(self.batches[-1].last_offset) + 1 if self.batches else 0
-
-    high_watermark = log_end_offset
-
-    @property
-    def last_stable_offset(self) -> int:
-        """Where the first open transaction began that some producer is remembered to have."""
-        entries = self.producers.entries.values()
-        opened = [entry.txn_first_offset for entry in entries if entry.txn_first_offset >= 0]
-        return min([self.log_end_offset, *opened])
-
-    @property
-    def last_batch(self) -> Any:
-        """The batch at the log end."""
-        return self.batches[-1] if self.batches else None
-
-    def read(self, offset: int, _max_bytes: int, upper: int) -> list[Any]:
-        """Return the batches from ``offset`` that end at or below ``upper``."""
-        return [b for b in self.batches if b.last_offset >= offset and b.last_offset < upper]
-
-    def batches_from(self, offset: int) -> list[Any]:
-        """Return the batches from ``offset`` to the end."""
-        return [b for b in self.batches if b.last_offset >= offset]
 
 
 def batch(
@@ -133,6 +100,13 @@ def appended(
     return facts.Appended(T, P, epoch, base, base + len(ids), pid, pid_epoch, seq, ids)
 
 
+def replicated(base: int, ids: tuple[int, ...], epoch: int = 0) -> facts.Replicated:
+    """A follower appends a batch as :func:`appended` has it."""
+    end = base + len(ids)
+    told = checksum(base, end, epoch, -1, -1, -1, ids[0], ids[-1])
+    return facts.Replicated(T, P, epoch, epoch, base, end, (base, end, epoch, told))
+
+
 def high_watermark(
     offset: int, acknowledged: tuple[int, ...] = (1, 2), epoch: int = 0, min_isr: int = 1
 ) -> facts.HighWatermark:
@@ -167,9 +141,9 @@ def tombstone(end: int = -1) -> facts.OffsetsDeleted:
     return facts.OffsetsDeleted("billing", "orders", P, 0, end)
 
 
-def fetched(offset: int, epoch: int = 0) -> facts.OffsetFetched:
-    """A coordinator answers an OffsetFetch."""
-    return facts.OffsetFetched("billing", "orders", P, offset, epoch)
+def fetched(offset: int, epoch: int = 0, end: int = -1) -> facts.OffsetFetched:
+    """A coordinator answers an OffsetFetch with a commit whose record ends at ``end``."""
+    return facts.OffsetFetched("billing", "orders", P, offset, epoch, end)
 
 
 def acked(base: int, ids: tuple[int, ...], pid: int = 7, acks: int = -1) -> facts.Acked:

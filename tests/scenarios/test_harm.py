@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from kafkasim.analysis.judging.findings import Findings
 from kafkasim.analysis.judging.harm.judges import HARM, Harm
 from kafkasim.analysis.judging.harm.truth.nodes import Nodes
+from kafkasim.analysis.judging.history.history import History
 from kafkasim.analysis.judging.invariants.traced import TracedCluster
 from kafkasim.analysis.judging.source import BrokerLimits
 from kafkasim.model import facts
@@ -683,12 +685,14 @@ STORIES: dict[str, tuple[list[Timed], list[Timed], list[Timed]]] = {
 def judge(rows: Sequence[Timed]) -> list[str]:
     """Return the invariants that the facts break."""
     trace = FakeTrace()
-    cluster = TracedCluster(trace, lambda *_: None, lambda *_: "", lambda _topic: False)
+    history = History(trace, lambda _topic: False)
+    findings = Findings(history)
+    cluster = TracedCluster(trace, history, findings)
     Harm(cluster, BrokerLimits(5_000_000, 3_000_000, 60_000_000))
     trace.subscribe(facts.TopicCreated, lambda *fact: cluster.topics.update({T: fact[3]}))
     for t, node, fact in rows:
         trace.record([(node, fact)], int(t * SECOND))
-    return [found.name for found in cluster.violations]
+    return [found.name for found in findings.all]
 
 
 def test_every_judge_has_a_story() -> None:

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
-from kafkasim.analysis.judging.invariants.online import Invariants
 from kafkasim.model import facts
 from kafkasim.model.coordinator.hashing import partition_for
 from tests.scenarios.fact_makers import (
-    FakeLog,
-    FakeTrace,
     P,
     Row,
     T,
     appended,
-    batch,
     changed,
     committed,
     created,
@@ -29,15 +23,17 @@ from tests.scenarios.invariant_stories.common import (
     ALIVE,
     EXPOSED,
     REPLICATED,
-    START,
     TWO,
     assigned,
-    later,
 )
-from tests.scenarios.invariant_stories.judged import LIMITS, LOGS, judge
+from tests.scenarios.invariant_stories.judged import judge, judged
 from tests.scenarios.test_invariants import STORIES
 
 LAST = "last-replica-standing"
+
+
+def _only_broker_1(_key: tuple[str, int], node: str) -> str:
+    return LAST if node == "broker-1" else ""
 
 
 def test_a_loss_outside_the_budget_is_expected() -> None:
@@ -78,12 +74,8 @@ def test_a_legal_loss_covers_the_lost_records_alone(
 
 
 def test_a_leader_that_has_not_lost_data_itself_is_not_excused() -> None:
-    trace = FakeTrace()
-    invariants = Invariants(
-        trace, lambda *_: None, lambda _key, node: LAST if node == "broker-1" else "",
-        lambda _topic: False, LIMITS,
-    )  # fmt: skip
-    trace.record([*EXPOSED, ("broker-2", led(1))])
+    rows = [*EXPOSED, ("broker-2", led(1))]
+    invariants = judged(rows, _only_broker_1, unclean=False)
     assert [(v.name, v.expected_by) for v in invariants.finish()] == [("ACKED", "")]
 
 
@@ -136,12 +128,9 @@ def test_a_member_whose_expansion_was_forgotten_may_lack_what_was_exposed_meanwh
 
 
 def test_what_a_deposed_leader_exposes_for_a_forgotten_expansion_is_lost() -> None:
-    trace = FakeTrace()
-    invariants = Invariants(
-        trace, lambda node, _t, _p: LOGS.get(node), lambda *_: "", lambda _: False, LIMITS
-    )
-    trace.record([*HELD_ONE, FORGETS, JOINS, ELECTS, ("broker-2", led(1, 1)), UNAWAITED])
-    lost = [(loss.first, loss.end, loss.reason) for loss in invariants.losses((T, P))]
+    rows = [*HELD_ONE, FORGETS, JOINS, ELECTS, ("broker-2", led(1, 1)), UNAWAITED]
+    losses = judged(rows, unclean=False).history.losses((T, P))
+    lost = [(loss.first, loss.end, loss.reason) for loss in losses]
     assert lost == [(1, 2, FORGOT)]
 
 
@@ -199,18 +188,10 @@ def test_a_follower_keeps_what_its_leader_lost_and_wrote_anew_in_its_epoch(
     rows: list[Row], excuse: str
 ) -> None:
     """Epochs and end offsets say that nothing diverges, so no fetch truncates it."""
-    trace = FakeTrace()
-    invariants = Invariants(
-        trace,
-        lambda *_: None,
-        lambda _key, node: LAST if node == "broker-1" else "",
-        lambda _: False,
-        LIMITS,
-    )
-    trace.record([*REOPENED, *rows])
+    invariants = judged([*REOPENED, *rows], _only_broker_1, unclean=False)
     found = [each for each in invariants.finish() if each.name == "ACKED"]
     assert [(each.expected_by, "broker-2" in each.text) for each in found[1:]] == [(excuse, True)]
-    losses = [(loss.first, loss.end) for loss in invariants.losses((T, P))]
+    losses = [(loss.first, loss.end) for loss in invariants.history.losses((T, P))]
     assert losses == [(1, 2)] * (1 + bool(excuse))
 
 
@@ -237,34 +218,7 @@ def test_what_a_group_was_promised_is_lost_with_records_of_its_offsets_partition
         (broken, ""), ([*promised, *lost, *answered], LAST),
         ([*lost, *promised, *answered], ""), ([*promised, *answered, *lost], ""),
     ):  # fmt: skip
-        trace = FakeTrace()
-        invariants = Invariants(
-            trace, lambda *_: None, lambda _key, _node: LAST, lambda _topic: False, LIMITS
-        )
-        trace.record([("controller-1", offsets), *rows])
+        told: list[Row] = [("controller-1", offsets), *rows]
+        invariants = judged(told, lambda _key, _node: LAST, unclean=False)
         found = [(v.name, v.expected_by) for v in invariants.finish() if v.name != "ACKED"]
         assert found == [("OFFSET", why), ("EXCL", why)]
-
-
-@pytest.mark.parametrize(
-    ("loses", "seconds", "record", "why"),
-    [(True, 10, 11, LAST), (False, 10, 11, ""), (True, 9.9, 11, ""), (True, 10, 10, "")],
-    ids=["an epoch given twice", "nothing was lost", "the leader knows it", "the same record"],
-)
-def test_a_leader_that_forgot_a_producer_takes_an_epoch_that_was_given_twice(
-    loses: bool, seconds: float, record: int, why: str
-) -> None:
-    state = facts.TransactionState("writer", 5, 0, "Empty", "Empty", (), 60000, 1, "init")
-    key = ("states-id", partition_for("writer", 50))
-    log = FakeLog([batch(0, [10], pid=5, seq=0), batch(1, [record], pid=5, seq=0)])
-    trace = FakeTrace()
-    limits = replace(LIMITS, producer_us=10_000_000)
-    invariants = Invariants(trace, lambda *_: log, lambda *_: LAST, lambda _: False, limits)
-    trace.record([
-        *START, ("controller-1", facts.TopicCreated(2, key[0], "__transaction_state", 50, 3, 1)),
-        ("broker-1", state), ("broker-1", appended(0, (10,), pid=5, seq=0)),
-        *(_loss_of(key, "broker-2") if loses else ()), later(seconds),
-        ("broker-1", appended(1, (record,), pid=5, seq=0)),
-    ])  # fmt: skip
-    found = [(v.name, v.expected_by) for v in invariants.finish() if v.name == "NODUP"]
-    assert found == [("NODUP", why)]

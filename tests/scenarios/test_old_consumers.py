@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
-from kafkasim.analysis.judging.invariants.groups.owners import Owners
-from kafkasim.analysis.judging.invariants.traced import TracedCluster
+from kafkasim.analysis.judging.findings import Findings
+from kafkasim.analysis.judging.history.history import History
+from kafkasim.analysis.judging.invariants.ownership import OldOwners
+from kafkasim.analysis.judging.promise import follow
 from kafkasim.scenarios.cli import invoke
 from kafkasim.scenarios.language.spec import ScenarioError, parse
 from tests.analysis.owner_cases import OWNERS, TOPIC, owner
@@ -74,22 +76,29 @@ class Trace:
             handler(self.seq, self.seq, node, fact)
 
 
+def followed(trace: Trace) -> tuple[Findings, OldOwners]:
+    history = History(trace, lambda _topic: False)
+    findings = Findings(history)
+    owners = OldOwners(history, findings)
+    follow(trace, owners)
+    return findings, owners
+
+
 @pytest.mark.parametrize("name", OWNERS)
 def test_what_the_judge_of_owners_says(name: str) -> None:
     story, said = OWNERS[name]
     trace = Trace()
-    cluster = TracedCluster(trace, lambda *_: None, lambda _: "", lambda _: False)
-    Owners(cluster)
-    cluster.topics["T"] = TOPIC[1]
+    findings, _ = followed(trace)
+    trace.tell(*TOPIC)
     for node, fact in story:
         trace.tell(node, fact)
-    found = [violation.text for violation in cluster.violations]
+    found = [violation.text for violation in findings.all]
     assert found == ([said] if said else [])
 
 
 def test_a_partition_without_an_owner_is_missing() -> None:
     trace = Trace()
-    owners = Owners(TracedCluster(trace, lambda *_: None, lambda _: "", lambda _: False))
+    _, owners = followed(trace)
     trace.tell(*owner("c1", "claimed", 0))
     trace.tell(*owner("c1", "conflict", 1))
     assert owners.missing("g", ["t-0", "t-1"]) == ["t-1 has no owner in group g"]

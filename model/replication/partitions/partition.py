@@ -32,7 +32,7 @@ from kafkasim.model.facts import (
 )
 from kafkasim.model.messages import FetchPartition, FetchPartitionResponse
 from kafkasim.model.records import COORDINATOR_TOPICS, RecordBatch, TopicPartition
-from kafkasim.model.replication.logs.keys import keys_appended, marker_written
+from kafkasim.model.replication.logs.keys import keys_appended, marker_written, summary
 from kafkasim.model.replication.logs.log_truncation import truncate_log
 from kafkasim.model.replication.partitions.delayed_operations import DelayedOperations
 from kafkasim.model.replication.partitions.leader_state import LeaderState
@@ -302,6 +302,7 @@ class Partition:
                     last.leader_epoch,
                     result.base_offset,
                     last.last_offset + 1,
+                    summary(batches, last),
                 )
             )
         return result

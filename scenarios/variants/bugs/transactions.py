@@ -192,7 +192,7 @@ TRANSACTIONS: tuple[Variant, ...] = (
     ),
     Variant(
         "B57-state-before-append", "KAFKA-6683", (CountsBeforeAppend,),
-        "PIDSTATE", "B57-state-before-append",
+        "ORDER", "B57-state-before-append",
         "A retried batch that is not in the log is no duplicate.",
     ),
     Variant(

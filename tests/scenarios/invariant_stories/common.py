@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any
-
 from kafkasim.model import facts
-from kafkasim.model.group.records import OffsetCommitValue, offset_commit_record
-from kafkasim.model.records import TopicPartition
 from tests.scenarios.fact_makers import (
-    FakeLog,
-    P,
     Row,
-    T,
     appended,
     batch,
     created,
     high_watermark,
     led,
     registration,
+    replicated,
 )
 
-LOG = FakeLog([batch(0, [10])])
-TWICE = FakeLog([batch(0, [10], pid=5, seq=0), batch(1, [10], pid=5, seq=0)])
-REPLICATED = facts.Replicated(T, P, 0, 0, 0, 1)
+REPLICATED = replicated(0, (10,))
 START: list[Row] = [("controller-1", created()), ("broker-1", led(0))]
 EXPOSED: list[Row] = [*START, ("broker-1", appended(0, (10,))), ("broker-1", high_watermark(1))]
 ALIVE: list[Row] = [("controller-1", registration(broker, broker)) for broker in (1, 2)]
@@ -32,35 +23,6 @@ SEQUENCED = [batch(0, [10], pid=5, seq=0), batch(1, [11], pid=5, seq=1)]
 
 def assigned(member: str, partition: str, generation: int = 1) -> Row:
     return ("broker-1", facts.GroupAssigned("billing", generation, member, (partition,)))
-
-
-TRANSACTIONS = [
-    batch(0, [10], pid=5, seq=0, transactional=True),
-    batch(1, [-1], pid=5, transactional=True, control=True),
-    batch(2, [11], pid=5, seq=1, transactional=True),
-]
-"""A transaction that has its marker, and one that has none yet."""
-
-
-def commit_batch(base: int, offset: int | None, partition: int = P, pid: int = -1) -> Any:
-    """The batch with the commit of an offset, or its tombstone, in the coordinator's log."""
-    value = None if offset is None else OffsetCommitValue(offset, -1, "", 0)
-    made = batch(base, [0], pid=pid, transactional=pid >= 0)
-    tp = TopicPartition("orders", partition)
-    made.records = [offset_commit_record("billing", tp, value, 0, 0)]
-    return made
-
-
-COMMITS = FakeLog([commit_batch(5, 5), commit_batch(6, 3), commit_batch(7, 2, partition=1)])
-"""A commit of 5, one of 3 behind it, and one of another partition."""
-OTHER_COMMITS = FakeLog([commit_batch(5, 5), commit_batch(6, 3, pid=7), commit_batch(7, 4, 1)])
-"""Behind the commit of 5 one of 3 in a transaction, and one of another partition."""
-DELETED = FakeLog([commit_batch(5, 5), commit_batch(6, 3), commit_batch(7, None)])
-
-
-def entry(last_sequence: int, open_since: int = -1) -> Any:
-    batches = [(0, last_sequence, 0, 0)]
-    return SimpleNamespace(epoch=0, batches=batches, txn_first_offset=open_since)
 
 
 def asks(

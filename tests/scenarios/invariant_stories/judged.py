@@ -2,36 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from kafkasim.analysis.judging.harm.judges import HARM
+from kafkasim.analysis.judging.history.history import History
 from kafkasim.analysis.judging.invariants.online import Invariants
 from kafkasim.analysis.judging.source import BrokerLimits
-from tests.scenarios.fact_makers import FakeLog, FakeTrace, Row
-from tests.scenarios.invariant_stories.common import (
-    COMMITS,
-    DELETED,
-    LOG,
-    OTHER_COMMITS,
-    SEQUENCED,
-    TRANSACTIONS,
-    TWICE,
-    entry,
-)
+from tests.scenarios.fact_makers import FakeTrace, Row
 
-LIMITS = BrokerLimits(5_000_000, 3_000_000, 60_000_000)
+LIMITS = BrokerLimits(retention_us=60_000_000)
 
-LOGS = {
-    "broker-2": LOG,
-    "broker-3": TWICE,
-    "broker-5": FakeLog(SEQUENCED, {5: entry(1)}),
-    "broker-6": FakeLog(SEQUENCED, {5: entry(0)}),
-    "broker-7": FakeLog(TRANSACTIONS, {5: entry(1, open_since=2)}),
-    "broker-8": FakeLog(TRANSACTIONS, {5: entry(1, open_since=0)}),
-    "broker-9": COMMITS,
-    "broker-10": OTHER_COMMITS,
-    "broker-11": DELETED,
-}
+
+def judged(
+    rows: Sequence[Row],
+    excuse: Callable[[tuple[str, int], str], str] = lambda _key, _node: "",
+    *,
+    unclean: bool = True,
+    limits: BrokerLimits = LIMITS,
+) -> Invariants:
+    """Return the invariants after some facts; ``excuse`` stands for the no-loss budget."""
+    trace = FakeTrace()
+    history = History(trace, lambda _topic: unclean, excuse)
+    invariants = Invariants(trace, history, limits)
+    trace.record(rows)
+    return invariants
 
 
 def judge(
@@ -41,14 +35,6 @@ def judge(
 
     Needless harm of brokers is left out: these stories tell no heartbeats.
     """
-    trace = FakeTrace()
-    invariants = Invariants(
-        trace,
-        lambda node, _t, _p: LOGS.get(node),
-        lambda _key, _node: forgiven,
-        lambda _: unclean,
-        LIMITS,
-    )
-    trace.record(rows)
+    invariants = judged(rows, lambda _key, _node: forgiven, unclean=unclean)
     found = [each for each in invariants.finish() if each.name not in HARM]
     return [(each.name, each.expected_by) for each in found]

@@ -24,8 +24,8 @@ from tests.scenarios.invariant_stories.common import (
     REPLICATED,
     SEQUENCED,
     START,
-    TRANSACTIONS,
     Stories,
+    later,
 )
 
 DELETED: list[Row] = [  # broker-2 was down, and continues at the leader's log start
@@ -261,11 +261,6 @@ STORIES: Stories = {  # name: what happened before, how it goes on well, and bad
         [("broker-1", high_watermark(1, (1,), min_isr=2))],
         [("broker-1", high_watermark(1, (), min_isr=2))],
     ),
-    "MINISR a leader of KRaft has no such member": (
-        [*ALIVE, ("controller-1", registration(3, 4)), *STRANGER[1:]],
-        [("broker-1", high_watermark(1, (1, 2), min_isr=2))],
-        [("broker-1", high_watermark(1, (1,), min_isr=2))],
-    ),
     "MINISR the leader has removed it": (
         STRANGER,
         [("broker-1", facts.IsrChanged(T, P, 0, 5, "expand", (2,), (1, 4, 2))),
@@ -273,20 +268,27 @@ STORIES: Stories = {  # name: what happened before, how it goes on well, and bad
         [("broker-1", facts.IsrChanged(T, P, 0, 5, "shrink", (4,), (1,))),
          ("broker-1", high_watermark(1, (1,), min_isr=2))],
     ),
-    "MINISR an earlier leader epoch had it": (
-        STRANGER,
-        [("broker-1", high_watermark(1, (1,), min_isr=2))],
-        [("broker-1", high_watermark(1, (1,), epoch=1, min_isr=2))],
-    ),
     "NODUP one sequence at two offsets": (
         [*START, ("broker-3", appended(0, (10,), pid=5, seq=0))],
         [("broker-3", appended(1, (11,), pid=5, seq=1))],
         [("broker-3", appended(1, (10,), pid=5, seq=0))],
     ),
+    "NODUP a leader that has forgotten the producer": (
+        [*START, ("broker-3", appended(0, (10,), pid=5, seq=0))],
+        [later(86_400), ("broker-3", appended(1, (10,), pid=5, seq=0))],
+        [later(86_399), ("broker-3", appended(1, (10,), pid=5, seq=0))],
+    ),
     "ORDER a gap in the sequence": (
         [],
         [("broker-9", final(SEQUENCED))],
         [("broker-9", final([SEQUENCED[0], batch(1, [12], pid=5, seq=2)]))],
+    ),
+    "ORDER a leader that has forgotten the producer": (
+        [("broker-9", appended(0, (10,), pid=5, seq=0))],
+        [later(86_400), ("broker-9", appended(1, (12,), pid=5, seq=2)),
+         ("broker-9", final([SEQUENCED[0], batch(1, [12], pid=5, seq=2)]))],
+        [later(86_399), ("broker-9", appended(1, (12,), pid=5, seq=2)),
+         ("broker-9", final([SEQUENCED[0], batch(1, [12], pid=5, seq=2)]))],
     ),
     "LOGORDER high watermark above the end": (
         [],
@@ -325,15 +327,5 @@ STORIES: Stories = {  # name: what happened before, how it goes on well, and bad
         [("broker-9", facts.StaleReplyUsed(T, P, 4, 1, 0))],
         [("broker-9", final([batch(0, [10]), batch(1, [11])], epochs=(0, 1)))],
         [("broker-9", final([batch(0, [10]), batch(1, [11])], epochs=(0, 2)))],
-    ),
-    "PIDSTATE a sequence that was forgotten": (
-        [],
-        [("broker-5", final(SEQUENCED))],
-        [("broker-6", final(SEQUENCED))],
-    ),
-    "PIDSTATE a transaction that its marker has not ended": (
-        [],
-        [("broker-7", final(TRANSACTIONS))],
-        [("broker-8", final(TRANSACTIONS))],
     ),
 }  # fmt: skip

@@ -81,7 +81,7 @@ class Stalls:
         unclean elections, ``tells_static_leader(node)`` whether a coordinator follows KIP-814,
         ``settle_us`` how long a group may take to be given a new partition (``MissedBefore``)."""
         ids, members = clients.transactional_ids, clients.members
-        losses, group_key = invariants.losses, invariants.cluster.group_key
+        losses, group_key = invariants.history.losses, invariants.history.group_key
         registrations = Registrations(trace, limits.registration_us)
         holders = Holders(trace, ids, progress.places, settle_us)
         voters = LostVoters(trace, hosts, registrations, holders)

@@ -25,44 +25,26 @@ loss of this kind is a bug.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
 
-from kafkasim.model.facts import (
-    BecameLeader,
-    BrokerRegistration,
-    ControllerActive,
-    HostStarted,
-    HostStopped,
-    LogPlaced,
-    PartitionChanged,
-    ZkControllerWrite,
-)
-from kafkasim.sim.faults.kinds import KINDS
-from kafkasim.sim.trace.recording import Trace
+from kafkasim.model import facts
+from kafkasim.model.facts.names import broker_of
 
 Partition = tuple[str, int]
-
-PARTING = ("isolate", "gc-pause", "disk-stall", "disk-full", "disk-failure")
-"""Faults that leave a process running and keep it from serving the others."""
 
 
 class Budget:
     """Follows the facts of one run.
 
     ``outside`` says of each partition outside the budget how it got there.
-
-    Args:
-        trace: of the run.
-        brokers: the broker id by the name of the broker's process.
     """
 
-    def __init__(self, trace: Trace, brokers: dict[str, int]) -> None:
+    def __init__(self) -> None:
         self.outside: dict[Partition, str] = {}
-        self._brokers = dict(brokers)
         # With the eligible leader replicas and the last known leader: whoever may come to lead.
         self._isr: dict[Partition, tuple[int, ...]] = {}
         self._epochs: dict[Partition, int] = {}  # the partition epoch of that ISR
-        self._up: dict[int, bool] = dict.fromkeys(brokers.values(), False)
+        self._up: dict[int, bool] = {}
         # By partition: the brokers that lost data and are still in the ISR, and their witnesses.
         self._losses: dict[Partition, dict[int, list[int]]] = {}
         # By partition: the brokers that lost data and may join the ISR by an earlier proposal.
@@ -73,19 +55,45 @@ class Budget:
         # By broker: the log directory of each replica, and the replicas in failed directories.
         self._placed: dict[int, dict[Partition, str]] = {}
         self._offline: dict[int, dict[Partition, None]] = {}
-        trace.subscribe(LogPlaced, self._on_placed)
-        trace.subscribe(PartitionChanged, self._on_partition_changed)
-        trace.subscribe(BrokerRegistration, self._on_registration)
-        trace.subscribe(HostStarted, self._on_started)
-        trace.subscribe(HostStopped, self._on_stopped)
-        trace.subscribe(BecameLeader, self._on_leader)
-        trace.subscribe(ControllerActive, self._on_controller)
-        trace.subscribe(ZkControllerWrite, self._on_zk_write)
 
-    def data_lost(self, node: str, t_us: int, reason: str) -> None:
-        """Note that the disk of a broker lost data, through no decision of Kafka."""
-        broker = self._brokers.get(node)
-        if broker is None:
+    def allows(self, nodes: Iterable[str], loses: bool) -> bool:
+        """Return whether all partitions stay inside the budget if these processes are hit now.
+
+        A fault that ends or cuts off a process must also leave a witness to every earlier loss.
+        One that ``loses`` data must leave a witness to that.
+        """
+        hit = [broker_of(node) for node in nodes if broker_of(node) >= 0]
+        for partition, isr in self._isr.items():
+            for witnesses in self._losses.get(partition, {}).values():
+                if witnesses and all(witness in hit for witness in witnesses):
+                    return False
+            if loses and any(broker in isr for broker in hit):
+                if not self._intact(partition, tuple(hit)):
+                    return False
+        return True
+
+    def has_lost(self, partition: Partition, node: str) -> bool:
+        """Return whether a broker lost data while it was in the ISR, and has not left it since."""
+        return broker_of(node) in self._losses.get(partition, ())
+
+    def on_DiskReplaced(self, _: int, t_us: int, node: str, __: facts.DiskReplaced) -> None:
+        """An operator has given a broker an empty disk."""
+        self._data_lost(node, t_us, "replaced disk")
+
+    def on_DiskDamaged(self, _: int, t_us: int, node: str, fact: facts.DiskDamaged) -> None:
+        """A fault has made a broker lose writes, or a directory of its disk."""
+        if fact.reason == "failed flush":
+            self._data_lost(node, t_us, fact.reason)
+            return
+        broker = broker_of(node)
+        for partition, path in list(self._placed.get(broker, {}).items()):
+            if (path.rstrip("/") + "/").startswith(fact.directory):
+                self._offline.setdefault(broker, {})[partition] = None
+                self._no_witness(broker, t_us, f"a {fact.reason} of {node}", partition)
+
+    def _data_lost(self, node: str, t_us: int, reason: str) -> None:
+        broker = broker_of(node)
+        if broker < 0:
             return
         self._no_witness(broker, t_us, f"{reason} of {node}")
         for partition, isr in self._isr.items():
@@ -101,38 +109,6 @@ class Budget:
         if not witnesses:
             self._leave(partition, f"{why} at {t_us} µs, ISR {list(self._isr[partition])}")
 
-    def has_lost(self, partition: Partition, node: str) -> bool:
-        """Return whether a broker lost data while it was in the ISR, and has not left it since."""
-        return self._brokers.get(node, -1) in self._losses.get(partition, ())
-
-    def directory_failed(self, node: str, t_us: int, prefix: str) -> None:
-        """Note that the replicas in one log directory of a broker cannot be read."""
-        broker = self._brokers.get(node, -1)
-        for partition, path in list(self._placed.get(broker, {}).items()):
-            if (path.rstrip("/") + "/").startswith(prefix):
-                self._offline.setdefault(broker, {})[partition] = None
-                self._no_witness(broker, t_us, f"a failed disk of {node}", partition)
-
-    def allows(self, kind: str, nodes: tuple[str, ...], parameters: dict[str, Any]) -> bool:
-        """Return whether all partitions stay inside the budget if these processes are hit now.
-
-        A fault that ends or cuts off a process must also leave a witness to every earlier loss.
-        """
-        how = parameters.get("how", "power-loss") if kind == "rack-loss" else kind
-        spec = KINDS[how]
-        loses = spec.loses_data or how == "flush-error"
-        if not (loses or spec.stops or how in PARTING):
-            return True
-        hit = [self._brokers[node] for node in nodes if node in self._brokers]
-        for partition, isr in self._isr.items():
-            for witnesses in self._losses.get(partition, {}).values():
-                if witnesses and all(witness in hit for witness in witnesses):
-                    return False
-            if loses and any(broker in isr for broker in hit):
-                if not self._intact(partition, tuple(hit)):
-                    return False
-        return True
-
     def _intact(self, partition: Partition, without: tuple[int, ...]) -> list[int]:
         damaged = self._losses.get(partition, {})
         return [
@@ -142,7 +118,7 @@ class Budget:
             and partition not in self._offline.get(broker, ())
         ]  # fmt: skip
 
-    def _on_partition_changed(self, _: int, t_us: int, __: str, fact: PartitionChanged) -> None:
+    def on_PartitionChanged(self, _: int, t_us: int, __: str, fact: facts.PartitionChanged) -> None:
         partition = (fact.topic_id, fact.partition)
         known = self._epochs.get(partition, -1)
         if fact.partition_epoch < known:
@@ -167,45 +143,48 @@ class Budget:
                 left = f"the witnesses {witnesses} left the ISR before broker {broker}"
                 self._leave(partition, f"{left} at {t_us} µs")
 
-    def _on_registration(self, _: int, __: int, ___: str, fact: BrokerRegistration) -> None:
+    def on_BrokerRegistration(
+        self, _: int, __: int, ___: str, fact: facts.BrokerRegistration
+    ) -> None:
         """A KRaft controller refuses proposals with an earlier epoch of the broker (KIP-903)."""
         if fact.change == "registered" and fact.fenced:
             for joining in self._joining.values():
                 joining.pop(fact.broker, None)
 
-    def _on_zk_write(self, _: int, __: int, ___: str, ____: ZkControllerWrite) -> None:
+    def on_ZkControllerWrite(
+        self, _: int, __: int, ___: str, ____: facts.ZkControllerWrite
+    ) -> None:
         self._zookeeper = True
 
-    def _on_controller(self, _: int, __: int, ___: str, fact: ControllerActive) -> None:
+    def on_ControllerActive(self, _: int, __: int, ___: str, fact: facts.ControllerActive) -> None:
         if fact.active and self._zookeeper:
             for partition, losses in self._losses.items():
                 self._forgotten.setdefault(partition, {}).update(dict.fromkeys(losses))
 
-    def _on_leader(self, _: int, t_us: int, node: str, fact: BecameLeader) -> None:
+    def on_BecameLeader(self, _: int, t_us: int, node: str, fact: facts.BecameLeader) -> None:
         partition = (fact.topic_id, fact.partition)
-        broker = self._brokers.get(node, -1)
+        broker = broker_of(node)
         if broker in self._forgotten.get(partition, ()):
             why = f"{node}, which had lost data, leads in leader epoch {fact.leader_epoch}"
             self._leave(partition, f"{why} at {t_us} µs: no controller remembers that it bounced")
 
-    def _on_started(self, _: int, __: int, node: str, ___: HostStarted) -> None:
-        if node in self._brokers:
-            self._up[self._brokers[node]] = True
-            self._placed.pop(self._brokers[node], None)
+    def on_HostStarted(self, _: int, __: int, node: str, ___: facts.HostStarted) -> None:
+        self._up[broker_of(node)] = True
+        self._placed.pop(broker_of(node), None)
 
-    def _on_placed(self, _: int, __: int, node: str, fact: LogPlaced) -> None:
-        broker = self._brokers.get(node, -1)
+    def on_LogPlaced(self, _: int, __: int, node: str, fact: facts.LogPlaced) -> None:
+        broker = broker_of(node)
         partition = (fact.topic_id, fact.partition)
         self._placed.setdefault(broker, {})[partition] = fact.directory
         self._offline.get(broker, {}).pop(partition, None)
 
-    def _on_stopped(self, _: int, t_us: int, node: str, fact: HostStopped) -> None:
-        broker = self._brokers.get(node)
-        if broker is None:
+    def on_HostStopped(self, _: int, t_us: int, node: str, fact: facts.HostStopped) -> None:
+        broker = broker_of(node)
+        if broker < 0:
             return
         self._up[broker] = False
         if fact.reason == "power-loss":
-            self.data_lost(node, t_us, "power loss")
+            self._data_lost(node, t_us, "power loss")
         else:
             self._no_witness(broker, t_us, f"{fact.reason} of {node}")
 

@@ -1,1 +1,0 @@
-"""What log cleaners may remove, and what replicas may lack because of them."""

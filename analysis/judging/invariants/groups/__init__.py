@@ -1,1 +1,0 @@
-"""Who owns partitions, and who is in a generation of a group."""

@@ -1,0 +1,43 @@
+"""What judges take from a scenario: values that a stored run's manifest holds, too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kafkasim.analysis.judging.source import BrokerLimits
+
+EVERY = "*"
+"""Stands for every topic."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The cluster of a scenario, its brokers' limits, and what its groups do."""
+
+    zookeeper: bool = False
+    hosts: Mapping[int, str] = field(default_factory=dict)  # controllers or ZooKeeper servers
+    voters: tuple[int, ...] = ()  # the ids of the first voters
+    unclean: tuple[str, ...] = ()  # topics that may elect uncleanly, now or later in the run
+    limits: BrokerLimits = field(default_factory=BrokerLimits)
+    share_deliveries: int = 5  # group.share.delivery.count.limit
+    own_groups: tuple[str, ...] = ()  # groups whose members are a user's application
+    storing_groups: tuple[str, ...] = ()  # groups whose members may keep results on their disks
+    audited: tuple[str, ...] = ()  # topics of which producers publish how many records they sent
+
+    def allows_unclean(self, topic: str) -> bool:
+        """Return whether unclean elections of a topic may be held.
+
+        Its configuration allows them, now or later in the run, or an operator asks for one.
+        """
+        return topic in self.unclean or EVERY in self.unclean
+
+
+def settings_of(manifest: Mapping[str, Any]) -> Settings:
+    """Return the settings that a run's manifest holds."""
+    stored = dict(manifest["judged_by"])
+    stored["hosts"] = {int(node_id): host for node_id, host in stored["hosts"].items()}
+    stored["limits"] = BrokerLimits(**stored["limits"])
+    lists = [name for name, value in stored.items() if isinstance(value, list)]
+    return Settings(**(stored | {name: tuple(stored[name]) for name in lists}))

@@ -1,0 +1,64 @@
+"""What judges need to know of a scenario, as values (``analysis/judging/settings.py``)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from kafkasim.analysis.judging.settings import EVERY, Settings
+from kafkasim.analysis.judging.source import BrokerLimits
+from kafkasim.model.config import BrokerConfig
+from kafkasim.scenarios.language.tables import Scenario
+from kafkasim.scenarios.running.outside.groups import audited, own_groups, storing_groups
+from kafkasim.scenarios.running.sharing.settings import delivery_limit
+
+ALLOWS_UNCLEAN = "unclean.leader.election.enable"
+
+
+def judged_settings(
+    scenario: Scenario, hosts: Mapping[int, str], voters: Sequence[int]
+) -> Settings:
+    """Return the settings of a run; ``hosts`` are its controllers, or ZooKeeper servers, by id."""
+    return Settings(
+        zookeeper=scenario.cluster.mode == "zookeeper",
+        hosts=dict(hosts),
+        voters=tuple(voters),
+        unclean=_unclean(scenario),
+        limits=_limits(BrokerConfig.from_properties(scenario.cluster.config)),
+        share_deliveries=delivery_limit(scenario),
+        own_groups=tuple(own_groups(scenario)),
+        storing_groups=tuple(storing_groups(scenario)),
+        audited=audited(scenario),
+    )
+
+
+def _limits(properties: BrokerConfig) -> BrokerLimits:
+    return BrokerLimits(
+        commit_timeout_us=properties.offsets_commit_timeout_ms * 1000,
+        initial_delay_us=properties.group_initial_rebalance_delay_ms * 1000,
+        retention_us=properties.offsets_retention_minutes * 60_000_000,
+        consumer_session_us=properties.group_consumer_session_timeout_ms * 1000,
+        shutdown_retries=properties.controlled_shutdown_max_retries,
+        shutdown_backoff_us=properties.controlled_shutdown_retry_backoff_ms * 1000,
+        registration_us=properties.initial_broker_registration_timeout_ms * 1000,
+        producer_us=properties.producer_id_expiration_ms * 1000,
+        share_locks=properties.group_share_partition_max_record_locks,
+        append_linger_us=properties.group_coordinator_append_linger_ms * 1000,
+    )
+
+
+def _unclean(scenario: Scenario) -> tuple[str, ...]:
+    """Return the topics whose settings allow unclean elections, or an operator asks for one."""
+    found = [
+        operation.topic or EVERY
+        for operation in scenario.operations
+        if (operation.kind == "elect-leader" and operation.election == "unclean")
+        or _allows(operation.config)
+    ]
+    found += [topic.name for topic in scenario.topics if _allows(topic.config)]
+    if _allows(scenario.cluster.config):
+        found.append(EVERY)
+    return tuple(dict.fromkeys(found))
+
+
+def _allows(config: Mapping[str, object]) -> bool:
+    return str(config.get(ALLOWS_UNCLEAN, "")).lower() == "true"
