@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import gc
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -91,12 +92,24 @@ LONG_FUNCTIONS: dict[str, int] = {}
 @functools.cache
 def trees() -> dict[str, ast.Module]:
     """Return every source, parsed once, and not when each process of the suite collects tests."""
-    return {name: ast.parse(path.read_text(), str(path)) for name, path in SOURCES.items()}
+    gc.disable()  # nothing of a tree is garbage, and to look for it takes longer than to parse
+    try:
+        return {name: ast.parse(path.read_text(), str(path)) for name, path in SOURCES.items()}
+    finally:
+        gc.enable()
+
+
+@functools.cache
+def nodes(name: str) -> list[ast.AST]:
+    """Return what the tests look at in a source: its imports, calls, assignments and functions."""
+    looked_at = (ast.Import, ast.ImportFrom, ast.Call, ast.Assign, ast.AugAssign)
+    looked_at += (ast.FunctionDef, ast.AsyncFunctionDef)
+    return [node for node in ast.walk(trees()[name]) if isinstance(node, looked_at)]
 
 
 def imports(name: str) -> Iterator[tuple[str, int]]:
     """Yield every module that a module imports, wherever the statement stands, with its line."""
-    for node in ast.walk(trees()[name]):
+    for node in nodes(name):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield alias.name.removeprefix("kafkasim."), node.lineno
@@ -171,7 +184,7 @@ def test_sim_takes_only_the_names_of_requests_from_messages() -> None:
         f"{name}: {alias.name}"
         for name in SOURCES
         if name.startswith("sim") and name not in BENCHES
-        for node in ast.walk(trees()[name])
+        for node in nodes(name)
         if isinstance(node, ast.ImportFrom) and node.module == "kafkasim.model.messages"
         for alias in node.names
         if alias.name not in ("api_of", "request_name")
@@ -221,10 +234,10 @@ def _called(node: ast.Call) -> str:
 
 def test_nothing_reads_real_time_global_randomness_or_identity() -> None:
     wrong = []
-    for name, tree in trees().items():
+    for name in SOURCES:
         if name.split(".")[0] not in ("model", "sim"):
             continue
-        for node in ast.walk(tree):
+        for node in nodes(name):
             if not isinstance(node, ast.Call):
                 continue
             called = _called(node)
@@ -253,14 +266,14 @@ def test_banned_modules_are_not_imported(banned: str) -> None:
 def test_nothing_is_patched() -> None:
     """A variant is a subclass of a rules class; a patch would leak into the next run."""
     wrong = []
-    for name, tree in trees().items():
+    for name in SOURCES:
         known = {  # a module may finish its own classes, never another's
             (alias.asname or alias.name).split(".")[0]
-            for node in ast.walk(tree)
+            for node in nodes(name)
             if isinstance(node, ast.Import | ast.ImportFrom)
             for alias in node.names
         }
-        for node in ast.walk(tree):
+        for node in nodes(name):
             if isinstance(node, ast.Call) and _called(node) == "setattr":
                 first = node.args[0]
                 if isinstance(first, ast.Name) and first.id in known:
@@ -284,8 +297,8 @@ def test_nothing_is_patched() -> None:
 
 def test_functions_are_short() -> None:
     wrong = []
-    for name, tree in trees().items():
-        for node in ast.walk(tree):
+    for name in SOURCES:
+        for node in nodes(name):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 lines = (node.end_lineno or node.lineno) - node.lineno + 1
                 if lines > LONG_FUNCTIONS.get(f"{name}.{node.name}", 50):

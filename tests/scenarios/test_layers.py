@@ -1,12 +1,10 @@
-"""Which sub-package of scenarios may know which: each knows those before it; no circles."""
+"""Which sub-package of scenarios may know which: each knows those before it."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
 from pathlib import Path
-
-import networkx
 
 ROOT = Path(__file__).parents[2]
 ORDER = (
@@ -45,9 +43,3 @@ def test_sub_packages_know_only_those_before_them() -> None:
         if one in ORDER and other in ORDER and ORDER.index(other) > ORDER.index(one):
             wrong.append(f"{name} imports {target}")
     assert not wrong, "\n".join(["", *wrong])
-
-
-def test_no_files_import_each_other_in_a_circle() -> None:
-    graph = networkx.DiGraph([(a, b) for a, b in _arrows() if a != b])
-    circles = [sorted(c) for c in networkx.strongly_connected_components(graph) if len(c) > 1]
-    assert circles == []
