@@ -11,13 +11,16 @@ OUT ?= demo
 SEEDS ?= 8
 unexport PYTHONDONTWRITEBYTECODE  # where it is set, every process would compile all modules anew
 
-.PHONY: demo test check lint types bench soak sweeps fidelity clean
+.PHONY: demo test slow check lint types bench soak sweeps fidelity clean
 
 demo: $(ARCHIVE)
 	$(BIN)/kafkasim demo --runs $(SEEDS) --out $(OUT)
 
 test: $(ARCHIVE)
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not soak"
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "early or not (slow or soak)"
+
+slow: $(ARCHIVE)  # whole runs, commands and fleets: a quarter of an hour, before anything lands
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "slow and not (early or soak)"
 
 check:  # mypy takes one core for a minute, and the tests do not wait for it
 	@$(MAKE) --no-print-directory -j 2 lint $(ARCHIVE)

@@ -1,4 +1,9 @@
-"""What all tests share: Hypothesis profiles, and what runs are made of.
+"""What all tests share: lanes, Hypothesis profiles, and what runs are made of.
+
+A test is in one of three lanes. One that simulates whole scenarios, starts commands, plans queries
+of Spark or otherwise takes a second is marked ``slow``; one that takes minutes, ``soak``. ``make
+test`` runs all others, and a whole run of each kind: what is marked ``early``, and of each slow
+test that has parameters the first.
 
 ``ci`` is the default and deterministic: the same examples on every machine, no deadline (runs are
 simulated, the wall clock says nothing). ``soak`` draws new examples each time and many of them:
@@ -7,9 +12,13 @@ simulated, the wall clock says nothing). ``soak`` draws new examples each time a
 
 import gc
 import os
+import shlex
+from collections.abc import Generator
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from kafkasim.model import values
 
 settings.register_profile(
     "ci",
@@ -30,16 +39,41 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 collect_ignore = ["example_project"]  # a project of its own: test_example_project.py runs it
 
-
-LONGEST = "test_every_command_runs"
-"""A test of minutes: one that begins last keeps one core busy while the other waits."""
+WHOLE_RUNS = ("bugs", "fuzz")
+"""The folders whose tests all simulate whole scenarios or start commands."""
 
 gc.disable()  # hundreds of modules are about to be imported, and none of their objects goes
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Freeze values, but where whole runs are simulated: a run takes a tenth longer with them."""
+    values.FROZEN = not config.option.markexpr.startswith(("slow", "soak"))
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the longest test; all others keep their order."""
-    items.sort(key=lambda item: item.name != LONGEST)
+    """Mark whole folders as slow, and the first of each slow test that has parameters as early."""
+    known: set[str] = set()
+    for item in items:
+        if item.path.parent.name in WHOLE_RUNS:
+            item.add_marker("slow")
+        lanes = {mark.name for mark in item.iter_markers()}
+        name, parameter, _ = item.nodeid.partition("[")
+        if parameter and "slow" in lanes and not lanes & {"soak", "spark"} and name not in known:
+            known.add(name)
+            item.add_marker("early")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Let a failure end in the command that repeats it."""
+    report = yield
+    if report.failed:
+        command = f".venv/bin/python -m pytest {shlex.quote(item.nodeid)}"
+        report.sections.append(("To repeat this test", command))
+    return report
 
 
 def pytest_collection_finish() -> None:

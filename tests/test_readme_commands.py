@@ -1,4 +1,4 @@
-"""Every command of README.md runs, in its order, in one empty directory.
+"""Every command of README.md runs, each as a test; before it, those whose results it reads.
 
 Commands of make are not run here (``make test`` would run this file), but their targets must exist.
 Fleets are shortened, and searches begin where they find something; all else runs as it is written.
@@ -12,6 +12,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -36,45 +37,114 @@ SHORTER = {
     "search payments.toml --first 21 --seeds 10": "search payments.toml --first 24 --seeds 2",
     "--budget 20": "--budget 3",
 }
-USERS_FILE = ROOT / "scenarios" / "catalogue" / "gc-pause-fenced.toml"
-USERS_APPLICATION = ROOT / "tests" / "example_project" / "billing.py"
-USERS_CLUSTER = ROOT / "tests" / "example_project" / "payments.toml"
-USERS_RULE = ROOT / "tests" / "example_project" / "isr_at_once.py"
+CATALOGUE = ROOT / "scenarios" / "catalogue"
+EXAMPLES = ROOT / "tests" / "example_project"
+FILES = {
+    "my.toml": CATALOGUE / "gc-pause-fenced.toml",
+    "billing.py": EXAMPLES / "billing.py",
+    "payments.toml": EXAMPLES / "payments.toml",
+    "isr_at_once.py": EXAMPLES / "isr_at_once.py",
+}
+"""The files that a user has made, where the commands run."""
+
+EARLY = 3
+"""So many of the commands are run by ``make test``."""
+
 FAILS_ON_PURPOSE = 10
 """The exit code of a scripted fault whose variant is in force: a safety failure."""
-ONE_AFTER_ANOTHER = """
+ENDED = "ended with exit code "
+ONE_AFTER_ANOTHER = f"""
 import json, sys
 from kafkasim.scenarios.cli import invoke
-print("\\n" + json.dumps([invoke(words) for words in json.load(sys.stdin)]))
+for line in sys.stdin:
+    print("\\n{ENDED}%d" % invoke(json.loads(line)), flush=True)
 """
 """Runs commands in one process: a command of Spark's takes the session of the one before it."""
 
 
-def shown(completed: subprocess.CompletedProcess[str]) -> str:
-    return f"exit {completed.returncode}\n{completed.stdout[-2000:]}\n{completed.stderr[-2000:]}"
+class Terminal:
+    """A process that runs one command after another in a directory, each at most once."""
+
+    def __init__(self, directory: Path) -> None:
+        for name, path in FILES.items():
+            shutil.copy(path, directory / name)
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", ONE_AFTER_ANOTHER],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            cwd=directory,
+            env={**os.environ, "COLUMNS": "100"},
+            text=True,
+        )
+        self._ended: dict[str, int] = {}
+
+    def run(self, command: str) -> tuple[int, str]:
+        """Run a command, after those that it needs; return its exit code and what it printed."""
+        printed = ""
+        for each in [*needed(command), command]:
+            if each not in self._ended:
+                self._ended[each], said = self._run(shortened(each).split()[1:])
+                printed += said
+        return self._ended[command], printed
+
+    def _run(self, words: list[str]) -> tuple[int, str]:
+        process = self._process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(json.dumps(words) + "\n")
+        process.stdin.flush()
+        printed = ""
+        for line in process.stdout:
+            if line.startswith(ENDED):
+                return int(line.removeprefix(ENDED)), printed
+            printed += line
+        raise AssertionError(f"the process has died:\n{printed[-2000:]}")
+
+    def close(self) -> None:
+        self._process.communicate()
+
+
+def written_by(command: str) -> str:
+    """Return the file or directory that a command writes, or nothing."""
+    words = command.split()
+    return words[words.index("--out") + 1] if "--out" in words else ""
+
+
+def needed(command: str) -> list[str]:
+    """Return the earlier commands whose results a command reads."""
+    read = [word for word in command.split() if word != written_by(command)]
+    return [
+        each
+        for each in COMMANDS[: COMMANDS.index(command)]
+        if (place := written_by(each)) and any(f"{word}/".startswith(f"{place}/") for word in read)
+    ]
+
+
+@pytest.fixture(scope="module")
+def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
+    opened = Terminal(tmp_path_factory.mktemp("commands"))
+    yield opened
+    opened.close()
 
 
 @pytest.mark.slow
-@pytest.mark.spark
-def test_every_command_runs(tmp_path: Path) -> None:
-    shutil.copy(USERS_FILE, tmp_path / "my.toml")
-    shutil.copy(USERS_APPLICATION, tmp_path)
-    shutil.copy(USERS_CLUSTER, tmp_path)
-    shutil.copy(USERS_RULE, tmp_path)
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param(each, marks=pytest.mark.early if place < EARLY else ())
+        for place, each in enumerate(COMMANDS)
+    ],
+)
+def test_a_command_runs(terminal: Terminal, command: str) -> None:
+    ended, printed = terminal.run(command)
+    assert ended == (FAILS_ON_PURPOSE if breaks(command) else 0), printed[-2000:]
+
+
+def test_the_readme_has_commands_and_each_is_another_one() -> None:
     assert len(COMMANDS) >= 20, COMMANDS
-    words = [shortened(command).split()[1:] for command in COMMANDS]
-    completed = subprocess.run(
-        [sys.executable, "-c", ONE_AFTER_ANOTHER],
-        input=json.dumps(words),
-        cwd=tmp_path,
-        env={**os.environ, "COLUMNS": "100"},
-        capture_output=True,
-        text=True,
-        timeout=1_800,
-    )
-    ended = json.loads(completed.stdout.splitlines()[-1])
-    expected = [FAILS_ON_PURPOSE if breaks(command) else 0 for command in COMMANDS]
-    assert dict(zip(COMMANDS, ended)) == dict(zip(COMMANDS, expected)), shown(completed)
+    assert len(set(COMMANDS)) == len(COMMANDS)
 
 
 def shortened(command: str) -> str:
@@ -94,14 +164,14 @@ def breaks(command: str) -> bool:
 def test_targets_of_make_exist() -> None:
     makefile = (ROOT / "Makefile").read_text()
     named = re.findall(r"(?:`|^    )make (\w+)", README, re.M)
-    assert {"demo", "test", "check", "bench", "soak"} <= set(named)
+    assert {"demo", "test", "slow", "check", "bench", "soak"} <= set(named)
     missing = [target for target in named if not re.search(rf"^{target}:", makefile, re.M)]
     assert not missing, missing
 
 
 @pytest.mark.slow
 def test_the_lines_of_python_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shutil.copy(USERS_FILE, tmp_path / "my.toml")
+    shutil.copy(FILES["my.toml"], tmp_path / "my.toml")
     monkeypatch.chdir(tmp_path)
     lines = [line for line in BLOCK_LINES if line.startswith("outcome")]
     assert len(lines) == 2, lines

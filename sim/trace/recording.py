@@ -13,12 +13,13 @@ Arrow's buffers of equal arrays differ.
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from kafkasim.model import facts, values
+from kafkasim.model import facts
 from kafkasim.model.facts import ROW
 from kafkasim.sim.trace.store import TRACE_FILE
 
@@ -29,6 +30,7 @@ Row: TypeAlias = tuple[int, int, str, str, tuple[Any, ...]]
 Subscriber: TypeAlias = Callable[[int, int, str, Any], None]
 
 BATCH_ROWS = 16_384
+UNDER_TEST = "pytest" in sys.modules
 
 
 class Trace:
@@ -37,7 +39,7 @@ class Trace:
     Args:
         directory: where ``trace.parquet`` goes; None keeps the digest only.
         batch_rows: rows that are buffered before they are digested and converted.
-        check_types: whether every field's type is checked (always under the test suite).
+        check_types: whether every field's type is checked (always under pytest).
     """
 
     def __init__(
@@ -45,7 +47,7 @@ class Trace:
         directory: Path | None = None,
         *,
         batch_rows: int = BATCH_ROWS,
-        check_types: bool = values.FROZEN,
+        check_types: bool = UNDER_TEST,
     ) -> None:
         self._rows: list[Row] = []
         self._next_seq = 0

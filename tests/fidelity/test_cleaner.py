@@ -18,13 +18,11 @@ def model() -> list[str]:
     return model_lines()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_model_leaves_of_a_log_what_kafka_left(model: list[str], version: str) -> None:
     assert model == (CLEANED / f"{version}.txt").read_text().splitlines()
 
 
-@pytest.mark.slow
 def test_the_rule_before_the_delete_horizon_leaves_something_else(model: list[str]) -> None:
     """KIP-534: the comparison notices when tombstones and markers go."""
     other = _scripts(model_lines(BrokerRules(storage=TombstonesByTheirSegment())))

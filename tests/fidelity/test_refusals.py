@@ -13,7 +13,6 @@ DIFFERENT: dict[str, dict[str, str]] = {version: {} for version in VERSIONS}
 """Version -> what the model answers otherwise, with the reason."""
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_model_answers_as_kafka_did(version: str) -> None:
     real = by_label(committed(version))

@@ -45,7 +45,6 @@ def assert_same(model: dict[str, str], real: dict[str, str], different: Containe
     assert not wrong, "\n".join(["", *wrong])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("version", DIFFERENT)
 def test_the_model_answers_as_kafka_did(version: str) -> None:
     real = by_label((ANSWERS / f"{version}.txt").read_text().splitlines())

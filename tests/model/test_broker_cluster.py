@@ -104,7 +104,6 @@ def test_min_isr_refuses_before_the_append_and_freezes_the_high_watermark(
     assert cluster.partition(1).log.high_watermark == 0
 
 
-@pytest.mark.slow
 def test_produce_times_out_but_may_commit_later(cluster: Cluster) -> None:
     cluster.held[:] = ["broker-2", "broker-3"]
     assert cluster.produce(1, 10, wait_us=31 * SECOND) is not None
@@ -181,7 +180,6 @@ def test_list_offsets_and_epochs(cluster: Cluster) -> None:
     assert [(p.leader_epoch, p.end_offset) for p in found] == [(0, 2), (-1, -1)]
 
 
-@pytest.mark.slow
 def test_metadata_creates_topics_and_find_coordinator_the_offsets_topic(cluster: Cluster) -> None:
     first = cluster.ask("broker-2", MetadataRequest(("fresh",))).topics[0]
     assert first.error is Errors.UNKNOWN_TOPIC_OR_PARTITION
@@ -228,7 +226,6 @@ def test_lifecycle(cluster: Cluster) -> None:
     assert states == ["STARTING", "FENCED", "RECOVERY", "UNFENCED", "RUNNING"]
 
 
-@pytest.mark.slow
 def test_a_committed_offset_is_on_the_offsets_partition_and_survives_failover() -> None:
     cluster = Cluster(offsets_topic_num_partitions=2)
     cluster.create()

@@ -6,8 +6,6 @@ import random
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
-
 from kafkasim.model.controller.kraft.controller import Controller
 from kafkasim.model.controller.kraft.rules import ControllerRules
 from kafkasim.model.effects import Request, Respond
@@ -125,7 +123,6 @@ def test_a_new_controller_takes_over_all_metadata() -> None:
     assert [(f.reason, f.partition_epoch) for f in changes] == [("created", 0), ("fenced", 1)]
 
 
-@pytest.mark.slow
 def test_failovers_in_the_middle_of_requests_lose_no_acknowledged_metadata() -> None:
     for seed in range(6):
         world = ControllerWorld(seed=seed)

@@ -83,7 +83,6 @@ def states(cluster: ClusterVerbs) -> list[str]:
     return [fact.state for fact in cluster.seen(StateChanged)]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("mode", "version"), [(Cluster, 2), (ZkCluster, 0)])
 def test_a_transaction_commits(mode: Any, version: int) -> None:
     cluster: Any = mode(transaction_state_log_num_partitions=3)
@@ -108,7 +107,6 @@ def test_a_transaction_commits(mode: Any, version: int) -> None:
     assert listed.transactions == ((ID, producer.producer_id, "CompleteCommit"),)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("committed", [True, False])
 def test_another_broker_completes_what_a_dead_coordinator_has_decided(committed: bool) -> None:
     cluster = Cluster(transaction_state_log_num_partitions=1)
@@ -131,7 +129,6 @@ def test_another_broker_completes_what_a_dead_coordinator_has_decided(committed:
     assert {marker.committed for marker in cluster.seen(MarkerWritten)} == {committed}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("mode", "version"), [(Cluster, 2), (Cluster, 0), (ZkCluster, 0)])
 @pytest.mark.parametrize("committed", [True, False])
 def test_a_transaction_commits_offsets(mode: Any, version: int, committed: bool) -> None:
@@ -161,7 +158,6 @@ def test_a_transaction_commits_offsets(mode: Any, version: int, committed: bool)
     assert marker.committed is committed
 
 
-@pytest.mark.slow
 def test_offsets_of_no_transaction_are_refused() -> None:
     """KIP-890: the leader of the offsets asks the coordinator of the transaction."""
     cluster = Cluster(transaction_state_log_num_partitions=3, offsets_topic_num_partitions=3)

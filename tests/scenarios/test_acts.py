@@ -109,6 +109,7 @@ def test_faults_wait_for_it_in_a_run_without_the_variant_too() -> None:
     assert RULE not in str(told(parse(draw(ACTS), "drawn"), ACTS, []))
 
 
+@pytest.mark.slow
 def test_a_search_counts_the_seeds_in_which_a_variant_acted(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -34,6 +34,7 @@ class Wire:
             self.messages.append((False, message))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["exactly-once", "zk-log-dir-failure", "share-leader-failover"])
 def test_what_a_run_sends_may_be_selected(name: str) -> None:
     scenario, variants = library.scenario(name)

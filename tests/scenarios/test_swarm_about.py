@@ -106,6 +106,7 @@ FOUND: dict[str, tuple[str, int, str]] = {
 """Variant, the part, a seed that passes without the variant, and what fails with it."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", FOUND)
 def test_a_seed_about_the_part_finds_the_bug(variant: str) -> None:
     part, seed, anomaly = FOUND[variant]

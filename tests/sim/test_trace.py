@@ -273,7 +273,6 @@ print(trace.digest)
 """
 
 
-@pytest.mark.slow
 def test_digest_is_the_same_under_another_hash_seed():
     digests = []
     for seed in ("1", "2"):

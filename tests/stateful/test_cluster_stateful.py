@@ -237,7 +237,7 @@ COMMON = {"deadline": None, "suppress_health_check": list(HealthCheck)}
 ClusterMachine.TestCase.settings = settings(
     max_examples=12, stateful_step_count=12, derandomize=True, database=None, **COMMON
 )
-TestCluster = pytest.mark.slow(ClusterMachine.TestCase)
+TestCluster = ClusterMachine.TestCase
 
 
 class SoakMachine(ClusterMachine):

@@ -342,11 +342,10 @@ class Coordinator(RuleBasedStateMachine):
                 assert bench.get(beat).error is Errors.NONE
 
 
-TestCoordinator = pytest.mark.slow(Coordinator.TestCase)
+TestCoordinator = Coordinator.TestCase
 TestCoordinator.settings = settings(max_examples=30, stateful_step_count=40, deadline=None)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "variant", ["M07-no-generation-check", "M28-loads-one-buffer", "M42-heartbeats-unheard"]
 )

@@ -5,7 +5,6 @@ answer here: who owns what is between the consumers and ZooKeeper alone. The ora
 deals the partitions out to the sorted ids of the consumers that are left.
 """
 
-import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -153,7 +152,6 @@ class OldConsumers:
 VERBS = ("join", "close", "kill", "lose_touch", "heal", "grow", "wait", "wait")
 
 
-@pytest.mark.slow
 @settings(max_examples=15)
 @given(
     st.integers(0, 2**16),

@@ -8,7 +8,6 @@ what acks=all acknowledged is on the controller's leader once it knows that it l
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -142,4 +141,4 @@ PartitionMachine.TestCase.settings = settings(
     derandomize=True,
     suppress_health_check=list(HealthCheck),
 )
-TestPartition = pytest.mark.slow(PartitionMachine.TestCase)
+TestPartition = PartitionMachine.TestCase

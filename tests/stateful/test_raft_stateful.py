@@ -6,7 +6,6 @@ are checked here. At the end faults heal, and the quorum must commit again
 (EventuallyLeaderElected, ValuesEventuallyAcked).
 """
 
-import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -133,4 +132,4 @@ Quorum.TestCase.settings = settings(
     derandomize=True,
     suppress_health_check=list(HealthCheck),
 )
-TestQuorum = pytest.mark.slow(Quorum.TestCase)
+TestQuorum = Quorum.TestCase

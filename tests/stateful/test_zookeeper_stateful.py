@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import copy
 
-import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -404,4 +403,4 @@ ZooKeeper.TestCase.settings = settings(
     derandomize=True,
     suppress_health_check=list(HealthCheck),
 )
-TestZooKeeper = pytest.mark.slow(ZooKeeper.TestCase)
+TestZooKeeper = ZooKeeper.TestCase

@@ -22,7 +22,6 @@ HERE = Path(__file__).parent
 PATHS = [*sorted(HERE.glob("cluster_*.txt")), *sorted(HERE.glob("zk_*.txt"))]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
 def test_transcript(path):
     play(path, Script())
