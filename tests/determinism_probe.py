@@ -1,7 +1,7 @@
 """Run scenarios in a process of its own and print what they did: a helper of test_determinism.
 
-``python tests/determinism_probe.py SEED`` prints a JSON line for every scenario of the catalogue:
-its name, digest and number of rows; ``… SEED NAME`` prints the rows of one.
+``python tests/determinism_probe.py SEED NAME…`` prints a JSON line for each scenario: its name,
+digest and number of rows; ``… SEED --rows NAME`` prints the rows of one.
 """
 
 from __future__ import annotations
@@ -67,10 +67,10 @@ def probe(name: str, seed: int, rows: list[str] | None = None) -> str:
 
 if __name__ == "__main__":
     number, chosen = int(sys.argv[1]), sys.argv[2:]
-    if chosen:
+    if chosen[0] == "--rows":
         kept: list[str] = []
-        probe(chosen[0], number, kept)
+        probe(chosen[1], number, kept)
         print("\n".join(kept))
     else:
-        for scenario_name in library.names():
+        for scenario_name in chosen:
             print(probe(scenario_name, number), flush=True)

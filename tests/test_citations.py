@@ -7,8 +7,8 @@ class and method, KIP or JIRA, never by a line number, which the next commit mov
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 from kafkasim.scenarios.variants.registry import VARIANTS
@@ -30,10 +30,13 @@ OLD_FORM = re.compile(r"\bfacts?,? (?:sections? )?\d\.|of the facts,|fact sheet|
 BUG = re.compile(r"\bB(?!00)\d\d\b")
 
 
-def lines() -> Iterator[tuple[str, str]]:
-    for path in FILES:
-        for number, line in enumerate(path.read_text().splitlines(), 1):
-            yield f"{path.relative_to(ROOT)}:{number}", line
+@functools.cache
+def lines() -> list[tuple[str, str]]:
+    return [
+        (f"{path.relative_to(ROOT)}:{number}", line)
+        for path in FILES
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+    ]
 
 
 def sections() -> set[str]:

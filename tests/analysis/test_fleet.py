@@ -67,6 +67,7 @@ def tables(spark: SparkSession, place: Path) -> tuple[list[Any], list[Any]]:
     return runs, acked
 
 
+@pytest.mark.early
 def test_a_killed_fleet_continues_to_the_same_rows(
     spark: SparkSession, tiny: Configuration, fleet: tuple[Path, Summary, Told], tmp_path: Path
 ) -> None:
