@@ -27,17 +27,18 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from kafkasim.analysis.explain.explain import firsts
 from kafkasim.analysis.judging.verdict import Result
+from kafkasim.analysis.story.clients import noticed
+from kafkasim.analysis.story.story import tell
 from kafkasim.model.facts import FACTS
-from kafkasim.scenarios.explaining.explain import explain, firsts
 from kafkasim.scenarios.language import library
 from kafkasim.scenarios.language.files import rules
 from kafkasim.scenarios.language.files.applications import resolve
 from kafkasim.scenarios.language.spec import ScenarioError, parse
 from kafkasim.scenarios.language.tables import Scenario
 from kafkasim.scenarios.running import runner
-from kafkasim.scenarios.showing.noticed.clients import noticed
-from kafkasim.scenarios.showing.story import tell
+from kafkasim.scenarios.running.stored import explain
 from kafkasim.scenarios.variants.variant import VariantError
 from kafkasim.sim.trace.store import TRACE_FILE
 

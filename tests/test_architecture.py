@@ -192,17 +192,28 @@ def test_sim_takes_only_the_names_of_requests_from_messages() -> None:
     assert not names, "\n".join(["", *names])
 
 
-def test_scenarios_know_of_analysis_only_the_judges() -> None:
+SAYS_A_RUN = (
+    "analysis.judging", "analysis.story", "analysis.explain",
+    "analysis.figures.state",  # of `describe`
+)  # fmt: skip
+
+
+def test_scenarios_know_of_analysis_only_the_judges_and_what_says_a_run() -> None:
     # The command line is the one place where everything meets.
     wrong = [
         f"{name}:{line} imports {target}"
         for name, target, line in arrows("scenarios")
         if target.split(".")[0] == "analysis"
-        and not target.startswith("analysis.judging")
+        and not target.startswith(SAYS_A_RUN)
         and not name.startswith(("scenarios.cli", "scenarios.commands"))
     ]
     assert not wrong, "\n".join(["", *wrong])
 
+
+READS_RUNS = ("analysis.story", "analysis.explain", "analysis.figures")
+"""What says a stored run in words and tables: it reads the run directory."""
+
+READING = ("sim.trace.reading", "sim.trace.store")
 
 RUNS_SCENARIOS = ("analysis.source.jobs", "analysis.source.work", "analysis.fleet")
 """The modules of analysis that run scenarios; all others read what is stored."""
@@ -216,6 +227,7 @@ def test_analysis_knows_the_facts_and_only_the_source_knows_scenarios() -> None:
         and target.split(".")[0] != "analysis"
         and not target.startswith("model.facts")
         and not (name.startswith("analysis.judging") and target.split(".")[0] == "model")
+        and not (name.startswith(READS_RUNS) and target in READING)
         and not (name in RUNS_SCENARIOS and target.split(".")[0] in ("scenarios", "sim"))
     ]
     assert not wrong, "\n".join(["", *wrong])

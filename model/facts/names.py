@@ -1,4 +1,4 @@
-"""The names of hosts in facts: a broker N runs on ``broker-N``."""
+"""The names of hosts and records in facts: a broker N runs on ``broker-N``."""
 
 from __future__ import annotations
 
@@ -12,3 +12,17 @@ def broker_of(node: str) -> int:
     """Return the broker id of a host, −1 for any other host and a second process (broker-1b)."""
     number = node.rpartition("-")[2]
     return int(number) if node.startswith("broker-") and number.isdigit() else -1
+
+
+APPLICATIONS = 1 << 20
+"""The ids of records have the number of their producer in the upper half, from here on that of a
+consumer's host: it runs an application that writes records, too."""
+
+
+def record(record_id: int) -> str:
+    """Return what a record is called: ``record 17 of producer-2``."""
+    number = record_id >> 32
+    host = f"producer-{number}"
+    if number >= APPLICATIONS:
+        host = f"consumer-{number - APPLICATIONS}"
+    return f"record {record_id & 0xFFFFFFFF} of {host}"

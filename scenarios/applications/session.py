@@ -11,9 +11,6 @@ from typing import Any
 from kafkasim.model.records import Tombstone
 from kafkasim.sim.apps.client_port import ClientPort
 
-USERS = 1 << 20
-"""Producers are numbered from 1 in their records' ids, hosts of users' applications from here."""
-
 
 @dataclass(frozen=True)
 class Payload:

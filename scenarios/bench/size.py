@@ -18,7 +18,8 @@ PROSE = (".md",)
 PARTS: dict[str, tuple[str, ...]] = {
     "the court: judges, queries, explain, story": (
         "analysis/judging", "analysis/checks", "analysis/queries.py", "analysis/explain",
-        "analysis/story", "scenarios/explaining", "scenarios/showing",
+        "analysis/story", "analysis/figures/describe.py", "analysis/figures/quorum.py",
+        "analysis/figures/state.py", "scenarios/running/report.py",
     ),
     "model": ("model",),
     "sim": ("sim",),

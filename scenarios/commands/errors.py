@@ -9,7 +9,7 @@ from kafkasim.model.config import ConfigError
 from kafkasim.scenarios.commands.common import InputError
 from kafkasim.scenarios.language.files.rules import shown
 from kafkasim.scenarios.language.spec import ScenarioError
-from kafkasim.scenarios.showing.state import MomentError
+from kafkasim.scenarios.running.stored import MomentError
 from kafkasim.scenarios.variants.variant import VariantError
 from kafkasim.sim.trace.store import ManifestError
 

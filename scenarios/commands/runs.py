@@ -12,6 +12,8 @@ from typing import Annotated, Any
 import typer
 
 from kafkasim.analysis.judging.verdict import Result
+from kafkasim.analysis.story.clients import noticed
+from kafkasim.analysis.story.story import tell
 from kafkasim.scenarios.commands.common import (
     InputError,
     console,
@@ -31,10 +33,8 @@ from kafkasim.scenarios.language.files.applications import split
 from kafkasim.scenarios.language.files.rules import with_digests
 from kafkasim.scenarios.language.tables import Scenario
 from kafkasim.scenarios.running import replay as replaying
+from kafkasim.scenarios.running import report
 from kafkasim.scenarios.running.runner import run as run_once
-from kafkasim.scenarios.showing import report
-from kafkasim.scenarios.showing.noticed.clients import noticed
-from kafkasim.scenarios.showing.story import tell
 from kafkasim.scenarios.variants.compose import compose
 from kafkasim.scenarios.variants.variant import VariantError
 from kafkasim.sim.trace.store import MANIFEST_FILE

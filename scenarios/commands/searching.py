@@ -20,12 +20,12 @@ from kafkasim.scenarios.commands.common import (
 from kafkasim.scenarios.commands.exits import OK, SAFETY, STOPPED
 from kafkasim.scenarios.commands.runs import Apps, Settings, named_variants, run_request
 from kafkasim.scenarios.language.files.rules import shown
+from kafkasim.scenarios.running.report import NOT_KEPT
 from kafkasim.scenarios.searching.about.parts import ONLY_KRAFT, PARTS
 from kafkasim.scenarios.searching.draw import MODES, mode_of
 from kafkasim.scenarios.searching.given.plan import KINDS as DRAWN_KINDS
 from kafkasim.scenarios.searching.search import Finding, Given, Source, Swarm, Tally
 from kafkasim.scenarios.searching.search import search as run_search
-from kafkasim.scenarios.showing.report import NOT_KEPT
 from kafkasim.scenarios.variants.compose import compose, only_mode
 
 if TYPE_CHECKING:

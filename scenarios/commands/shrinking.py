@@ -18,7 +18,7 @@ from kafkasim.scenarios.commands.exits import OK
 from kafkasim.scenarios.commands.runs import Apps, Settings, Variants, run_request
 from kafkasim.scenarios.commands.searching import About, Only, given
 from kafkasim.scenarios.language.tables import Scenario
-from kafkasim.scenarios.showing import report
+from kafkasim.scenarios.running import report
 from kafkasim.scenarios.variants.compose import compose
 
 if TYPE_CHECKING:

@@ -13,16 +13,16 @@ from typing import Annotated
 
 import typer
 
+from kafkasim.analysis.explain.chain import Explanation
+from kafkasim.analysis.explain.explain import firsts
+from kafkasim.analysis.figures import describe as views
+from kafkasim.analysis.figures import quorum as quorums
 from kafkasim.scenarios.commands.common import InputError, say, say_json, status
 from kafkasim.scenarios.commands.exits import OK
 from kafkasim.scenarios.commands.places import RunName, run_directory
 from kafkasim.scenarios.commands.runs import Apps, Settings, Variants, run_request
-from kafkasim.scenarios.explaining.chain import Explanation
-from kafkasim.scenarios.explaining.explain import explain as explain_run
-from kafkasim.scenarios.explaining.explain import firsts
-from kafkasim.scenarios.showing import describe as views
-from kafkasim.scenarios.showing import quorum as quorums
-from kafkasim.scenarios.showing.state import state_at
+from kafkasim.scenarios.running.stored import explain as explain_run
+from kafkasim.scenarios.running.stored import state_at
 
 
 class View(StrEnum):

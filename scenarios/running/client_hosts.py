@@ -19,10 +19,11 @@ from kafkasim.model.config import (
     ProducerConfig,
     ShareConsumerConfig,
 )
+from kafkasim.model.facts.names import APPLICATIONS
 from kafkasim.model.storage.files import Files
 from kafkasim.scenarios.applications.loading import UserApplication
 from kafkasim.scenarios.applications.records.compression import PayloadCompressor
-from kafkasim.scenarios.applications.session import USERS, Payloads, Session
+from kafkasim.scenarios.applications.session import Payloads, Session
 from kafkasim.scenarios.language.nodes import transactional_id
 from kafkasim.scenarios.language.tables import (
     ConsumerGroupTable,
@@ -261,7 +262,7 @@ class ClientHosts:
             return Session(
                 port,
                 node,
-                USERS + number,
+                APPLICATIONS + number,
                 table.group,
                 {**CONSUMER.get(version, {}), **table.config},
                 PRODUCER.get(version, {}),

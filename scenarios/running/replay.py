@@ -7,7 +7,6 @@ difference with equal code is nondeterminism, and the first differing row is whe
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from itertools import zip_longest
 from pathlib import Path
@@ -18,17 +17,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kafkasim.analysis.judging.verdict import Result
-from kafkasim.model.facts import COLUMNS, FACTS
+from kafkasim.model.facts import FACTS
 from kafkasim.scenarios.language.files.applications import check_unchanged
 from kafkasim.scenarios.language.spec import parse
 from kafkasim.scenarios.language.tables import Scenario
 from kafkasim.scenarios.running.runner import run
+from kafkasim.sim.trace.reading import open_trace, readable
 from kafkasim.sim.trace.store import TRACE_FILE, ManifestError, code_version, read_manifest
 
 ROWS_AT_ONCE = 16_384
-
-UNREADABLE = (pa.ArrowException, OSError, ValueError)
-"""What pyarrow raises for a damaged file; ValueError are texts that are no UTF-8, too."""
 
 
 @dataclass(frozen=True)
@@ -114,50 +111,6 @@ def replay(directory: Path) -> Replay:
         with readable(directory):
             difference = first_difference(stored, pq.ParquetFile(again / TRACE_FILE))
     return Replay(manifest, result, difference)
-
-
-def open_trace(directory: Path) -> Any:
-    """Open the trace of a run.
-
-    Raises:
-        ManifestError: it is missing, not a Parquet file or no trace.
-    """
-    path = directory / TRACE_FILE
-    try:
-        trace = pq.ParquetFile(path)
-        found = {field.name: _type_name(field.type) for field in trace.schema_arrow}
-    except FileNotFoundError:
-        raise ManifestError(str(path), "no such file") from None
-    except UNREADABLE as error:
-        reason = str(error).split("\n")[0]
-        raise ManifestError(str(path), f"is not a whole Parquet file: {reason}") from None
-    if "t_us" not in found:
-        raise ManifestError(str(path), "is no trace of kafkasim (it has no column t_us)")
-    odd = [name for name, kind in COLUMNS.items() if found.get(name) != kind]
-    if odd:
-        here = found.get(odd[0], "missing")
-        raise ManifestError(
-            str(path), f"is a trace of another schema: {odd[0]} is {here}, not {COLUMNS[odd[0]]}"
-        )
-    return trace
-
-
-def _type_name(arrow_type: Any) -> str:
-    return f"list<{arrow_type.value_type}>" if pa.types.is_list(arrow_type) else str(arrow_type)
-
-
-@contextmanager
-def readable(directory: Path) -> Iterator[None]:
-    """Say of a trace that cannot be read on that it is damaged.
-
-    Raises:
-        ManifestError: in place of what pyarrow raises.
-    """
-    try:
-        yield
-    except UNREADABLE as error:
-        reason = str(error).split("\n")[0]
-        raise ManifestError(str(directory / TRACE_FILE), f"is damaged: {reason}") from None
 
 
 def first_difference(stored: Any, replayed: Any) -> Difference | None:

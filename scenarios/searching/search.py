@@ -21,11 +21,11 @@ from kafkasim.analysis.judging.verdict import Result
 from kafkasim.scenarios.language.files.rules import shown
 from kafkasim.scenarios.language.spec import parse
 from kafkasim.scenarios.language.tables import Scenario
+from kafkasim.scenarios.running.report import screen
 from kafkasim.scenarios.running.runner import run
 from kafkasim.scenarios.searching.about.parts import draw_about, mode_about
 from kafkasim.scenarios.searching.draw import draw
 from kafkasim.scenarios.searching.given.plan import with_faults
-from kafkasim.scenarios.showing.report import screen
 from kafkasim.scenarios.variants.variant import VariantError
 
 

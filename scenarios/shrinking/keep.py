@@ -1,9 +1,9 @@
 """Keep what a search finds: one directory for each place of the model that fails.
 
 Two failures count once if their anomaly breaks at the same place: the same anomaly, the same kind
-of decisive fact with its reason, and the same rule behind it
-(``explaining/chain.py:place_of``). A crash of the simulator is placed by its exception and the
-function that raised it. The first seed of a place is shrunk, explained and reported; of later ones
+of decisive fact with its reason, and the same rule behind it (``chain.py:place_of`` in
+analysis/explain). A crash of the simulator is placed by its exception and the function that raised
+it. The first seed of a place is shrunk, explained and reported; of later ones
 the seed is noted. ``failures.json`` lists all, also those of earlier searches into the directory.
 """
 
@@ -17,10 +17,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from kafkasim.scenarios.explaining.explain import explain, firsts
+from kafkasim.analysis.explain.explain import firsts
 from kafkasim.scenarios.language.spec import load
 from kafkasim.scenarios.language.tables import Scenario
 from kafkasim.scenarios.running.runner import run
+from kafkasim.scenarios.running.stored import explain
 from kafkasim.scenarios.searching.search import SWARM, Source
 from kafkasim.scenarios.shrinking.shrink import Shrunk, shrink
 from kafkasim.scenarios.shrinking.trial import Shown, examine, shown

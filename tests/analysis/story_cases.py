@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from tests.scenarios.invariant_stories.minima import STORIES as MINIMA
+
 from kafkasim.model import facts
 from tests.analysis.analysis_rows import At, Case, passing, registered
 from tests.analysis.reader_cases import APART
 from tests.scenarios.invariant_stories.judged import LIMITS
-from tests.scenarios.invariant_stories.minima import STORIES as MINIMA
 from tests.scenarios.test_consumer_group_judge import STORIES as CONSUMER_GROUPS
 from tests.scenarios.test_harm import STORIES as HARM
 from tests.scenarios.test_invariants import STORIES as INVARIANTS

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kafkasim.analysis.runs import BadInput, check_row, find_runs
-from kafkasim.scenarios.showing.state import last_moment
+from kafkasim.sim.trace.reading import last_moment
 from kafkasim.sim.trace.store import ManifestError
 from tests.analysis.analysis_rows import end, write_run
 

@@ -18,8 +18,8 @@ import pytest
 
 from kafkasim.analysis.judging.verdict import Result
 from kafkasim.scenarios.language.spec import parse
+from kafkasim.scenarios.running.report import screen
 from kafkasim.scenarios.running.runner import run
-from kafkasim.scenarios.showing.report import screen
 from tests.scenarios.excuse_cases import CASES
 
 SEEDS = sorted((Path(__file__).parent / "seeds").glob("*.json"))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from kafkasim.analysis.story.story import tell
 from kafkasim.scenarios.language.spec import parse
+from kafkasim.scenarios.running.report import findings
 from kafkasim.scenarios.running.runner import run
-from kafkasim.scenarios.showing.report import findings
-from kafkasim.scenarios.showing.story import tell
 
 FOUND = (
     "  application-failed: consumer-1: KafkaError: INVALID_SESSION_TIMEOUT: group group in"

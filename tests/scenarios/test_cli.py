@@ -16,9 +16,9 @@ from kafkasim.scenarios.cli import COMMANDS, invoke
 from kafkasim.scenarios.commands import runs, searching
 from kafkasim.scenarios.commands.common import exit_code
 from kafkasim.scenarios.running import runner
+from kafkasim.scenarios.running.report import command
 from kafkasim.scenarios.running.runner import run as run_once
 from kafkasim.scenarios.searching.search import Finding, search
-from kafkasim.scenarios.showing.report import command
 from kafkasim.sim.trace.store import TRACE_FILE, code_version
 
 SMALL = """

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kafkasim.analysis.figures.quorum import replication, status
 from kafkasim.analysis.judging.verdict import Result
 from kafkasim.model import facts
 from kafkasim.model.broker.kraft.combined import CombinedNode
@@ -15,8 +16,7 @@ from kafkasim.model.messages import AlterPartitionRequest, ListGroupsRequest, Me
 from kafkasim.scenarios.language.spec import ScenarioError, parse
 from kafkasim.scenarios.language.translate import select
 from kafkasim.scenarios.running.runner import ScenarioRun
-from kafkasim.scenarios.showing.quorum import replication, status
-from kafkasim.scenarios.showing.state import state_at
+from kafkasim.scenarios.running.stored import state_at
 
 
 def scenario(combined: int = 3, **more: Any) -> Any:

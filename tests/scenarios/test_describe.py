@@ -9,9 +9,7 @@ from typing import Any
 
 import pytest
 
-from kafkasim.model import facts
-from kafkasim.model.facts import SCHEMA_VERSION
-from kafkasim.scenarios.showing.describe import (
+from kafkasim.analysis.figures.describe import (
     Selection,
     brokers,
     groups,
@@ -19,9 +17,12 @@ from kafkasim.scenarios.showing.describe import (
     reassignments,
     topics,
 )
-from kafkasim.scenarios.showing.quorum import replication, status
-from kafkasim.scenarios.showing.state import ClusterState, MomentError, moment_us, state_at
-from kafkasim.scenarios.showing.story import tell
+from kafkasim.analysis.figures.quorum import replication, status
+from kafkasim.analysis.figures.state import ClusterState
+from kafkasim.analysis.story.story import tell
+from kafkasim.model import facts
+from kafkasim.model.facts import SCHEMA_VERSION
+from kafkasim.scenarios.running.stored import MomentError, moment_us, state_at
 from kafkasim.sim.trace.recording import Trace
 from kafkasim.sim.trace.store import write_manifest
 
@@ -348,8 +349,8 @@ def test_the_story_is_told_in_kafkas_words(stored: Path) -> None:
         ),
         "no leader for orders-0: broker-1 was fenced and no other replica may lead",
         (
-            "broker-2 truncates orders-0 from offset 44 to 40: 4 records cut, none of them had been"
-            " committed"
+            "broker-2 truncates orders-0 from offset 44 to 40, to follow leader epoch 6: 4 records"
+            " cut, none of them had been committed"
         ),
         "the run ends: everything has converged",
     ]

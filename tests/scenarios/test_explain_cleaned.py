@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from kafkasim.analysis.explain.chain import Explanation
 from kafkasim.analysis.judging.finding import Finding
-from kafkasim.scenarios.explaining.chain import Explanation
-from kafkasim.scenarios.explaining.explain import explain
+from kafkasim.scenarios.running.stored import explain
 from tests.analysis.analysis_rows import Case, T, mark, marker, passing, polled, topic, write_run
 from tests.analysis.cleaning_cases import A_B_A, EARLY, KEPT, LOADED, READ_VALUE, cleaned, keyed
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from kafkasim.analysis.explain.facts import Facts
+from kafkasim.analysis.explain.transactions import hanging
 from kafkasim.model import facts
 from kafkasim.model.facts import COLUMNS
-from kafkasim.scenarios.explaining.facts import Facts
-from kafkasim.scenarios.explaining.transactions.chains import hanging
 
 INPUT, OUTPUT = ("orders", 0), ("outputs", 0)
 RECORD = 7

@@ -12,8 +12,6 @@ ORDER = (
     "variants",
     "applications",
     "running",
-    "showing",
-    "explaining",
     "searching",
     "shrinking",
     "commands",

@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from kafkasim.analysis.story.clients import Noticed, ranks
 from kafkasim.model import facts
 from kafkasim.scenarios import cli
-from kafkasim.scenarios.showing.noticed.clients import Noticed, ranks
 
 SECOND = 1_000_000
 

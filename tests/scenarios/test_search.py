@@ -10,6 +10,7 @@ import pytest
 from kafkasim.scenarios.cli import invoke
 from kafkasim.scenarios.commands.searching import _without_trace
 from kafkasim.scenarios.language.spec import parse
+from kafkasim.scenarios.running.report import NOT_KEPT
 from kafkasim.scenarios.searching import search as searching
 from kafkasim.scenarios.searching.draw import draw
 from kafkasim.scenarios.searching.search import (
@@ -21,7 +22,6 @@ from kafkasim.scenarios.searching.search import (
     ordered,
     search,
 )
-from kafkasim.scenarios.showing.report import NOT_KEPT
 
 
 def _examine(failing: dict[tuple[str, ...], list[int]]):

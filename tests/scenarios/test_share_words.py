@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from kafkasim.analysis.story.sentences import Teller, rule
 from kafkasim.model import facts
-from kafkasim.scenarios.explaining.shares.words import WORDS
 
-FACTS: Any = SimpleNamespace(name=lambda key: f"orders-{key[1]}")
+CREATED = {"kind": "TopicCreated", "topic_id": "T", "topic": "orders"}
 PLACE = ("workers", "T", 0)
 OF_MEMBER = ("workers", "m1", "T", 0)
 
@@ -49,8 +48,7 @@ SENTENCES: list[tuple[Any, str]] = [
     (facts.ShareGroupAssigned("workers", 4, "m1", ("orders-0",)),
      "broker-1 assigns orders-0 to member m1 of share group workers at member epoch 4"),
     (facts.ShareStatesLoaded(2, 5, False),
-     ("broker-1 ceases to coordinate the share partitions of __share_group_state-2, leader epoch"
-      " 5")),
+     ("broker-1 is no longer share coordinator for __share_group_state-2 (leader epoch 5)")),
     (facts.ShareStateInitialized(*PLACE, 4, -1, 9),
      ("broker-1 begins the state of orders-0 for share group workers anew without a start offset,"
       " state epoch 4")),
@@ -68,4 +66,6 @@ def test_a_fact_of_a_share_group_is_a_sentence(fact: Any, text: str) -> None:
         for value in [getattr(fact, name)]
     }
     kind = type(fact).__name__
-    assert WORDS[kind](FACTS, {**columns, "node": "broker-1", "kind": kind}) == (text, "3.6")
+    row = {**columns, "node": "broker-1", "kind": kind}
+    (said,) = Teller({}, [CREATED]).of(row)
+    assert (str(said), rule(row, zookeeper=False)) == (text, "3.6")

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from kafkasim.analysis.story.faults import EFFECTS, effect, name, numbers_of
+from kafkasim.analysis.story.sentences import AHEAD
+from kafkasim.analysis.story.story import Story
 from kafkasim.model import facts
-from kafkasim.scenarios.showing.fault_words import EFFECTS, effect, name, numbers_of
-from kafkasim.scenarios.showing.story import Story
 from kafkasim.sim.faults.kinds import KINDS
 
 SECOND = 1_000_000
@@ -18,12 +19,16 @@ SECOND = 1_000_000
 def told(*rows: tuple[float, str, Any], **cluster: Any) -> list[str]:
     """Return the story of facts; each row is (seconds since ready, node, fact)."""
     faults = cluster.pop("faults", [])
-    story = Story({"ready_us": SECOND, "spec": {"cluster": cluster, "faults": faults}})
+    replayed = []
     for seq, (at, node, fact) in enumerate(rows):
         row = dict.fromkeys(facts.COLUMNS)
         row |= dataclasses.asdict(fact)
         row |= {"seq": seq, "t_us": SECOND + round(at * SECOND), "node": node}
-        story.replay({**row, "kind": type(fact).__name__})
+        replayed.append({**row, "kind": type(fact).__name__})
+    manifest = {"ready_us": SECOND, "spec": {"cluster": cluster, "faults": faults}}
+    story = Story(manifest, [row for row in replayed if row["kind"] in AHEAD])
+    for row in replayed:
+        story.replay(row)
     return [line.strip() for line in story.finish(40)]
 
 
@@ -196,8 +201,8 @@ def test_a_truncation_says_how_much_of_it_was_committed(high_watermark: int, how
         (3.0, "broker-1", facts.Truncated("T", 0, 1, 44, 40)),
     ) == [
         (
-            "+3.000s  broker-1 truncates orders-0 from offset 44 to 40: 4 records cut,"
-            f" {how_many} of them had been committed"
+            "+3.000s  broker-1 truncates orders-0 from offset 44 to 40, to follow leader epoch 1: 4"
+            f" records cut, {how_many} of them had been committed"
         )
     ]
 

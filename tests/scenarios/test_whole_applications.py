@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import kafkasim
-from kafkasim.scenarios.applications.session import USERS
+from kafkasim.model.facts.names import APPLICATIONS
 from kafkasim.scenarios.language import library
 from tests.scenarios.test_user_application import run
 
@@ -52,7 +52,7 @@ def done(outcome: kafkasim.Outcome) -> tuple[int, int]:
     committed: dict[int, int] = {}
     for row in outcome.facts("OffsetCommitted").to_pylist():
         committed[row["partition"]] = max(row["offset"], committed.get(row["partition"], 0))
-    return sum(committed.values()), len([each for each in ids if each >> 32 >= USERS])
+    return sum(committed.values()), len([each for each in ids if each >> 32 >= APPLICATIONS])
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])

@@ -27,7 +27,7 @@ from kafkasim.scenarios.commands.exits import OK, SAFETY
 from kafkasim.scenarios.commands.places import RunName
 from kafkasim.scenarios.commands.runs import Apps, Settings, Variants, for_consumers, run_request
 from kafkasim.scenarios.language import library
-from kafkasim.scenarios.showing.state import moment_us
+from kafkasim.scenarios.running.stored import moment_us
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -412,7 +412,7 @@ def metrics(
     one = one_run(place, run, master, conf)
     ready_us = int(one.manifest.get("ready_us", 0))
     last_us = round(float(one.manifest.get("sim_seconds", 0.0)) * 1e6)
-    at_us = moment_us(at, dict(one.manifest), last_us) - ready_us
+    at_us = moment_us(at, one.manifest, last_us) - ready_us
     from kafkasim.analysis.figures import metrics as measuring
 
     with input_errors():

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from kafkasim.analysis.explain.explain import firsts
+from kafkasim.analysis.story.story import tell
 from kafkasim.scenarios.commands.common import InputError, make_directory, say, status
 from kafkasim.scenarios.commands.exits import OK
 from kafkasim.scenarios.commands.spark.fleets import (
@@ -21,13 +23,12 @@ from kafkasim.scenarios.commands.spark.fleets import (
     one_run,
     open_place,
 )
-from kafkasim.scenarios.explaining.explain import explain, firsts
 from kafkasim.scenarios.language import library
 from kafkasim.scenarios.language.spec import ScenarioError, parse
+from kafkasim.scenarios.running import report as showing
 from kafkasim.scenarios.running.replay import added_variants
 from kafkasim.scenarios.running.runner import run as run_once
-from kafkasim.scenarios.showing import report as showing
-from kafkasim.scenarios.showing.story import tell
+from kafkasim.scenarios.running.stored import explain
 from kafkasim.sim.trace.store import MANIFEST_FILE, ManifestError, read_manifest
 
 if TYPE_CHECKING:

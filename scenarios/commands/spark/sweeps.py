@@ -21,7 +21,7 @@ from kafkasim.scenarios.commands.spark.fleets import (
     summary_lines,
 )
 from kafkasim.scenarios.language import library
-from kafkasim.scenarios.showing import report
+from kafkasim.scenarios.running import report
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from kafkasim.scenarios.explaining.facts import Facts
-from kafkasim.scenarios.explaining.words import Words
-from kafkasim.scenarios.showing.state import Row
+from kafkasim.analysis.explain.facts import Facts
+from kafkasim.analysis.story.sentences import AHEAD, FOLLOWED, Teller, rule
+from kafkasim.sim.trace.reading import Row
+
+Found = Mapping[str, Any]
+"""A finding, from the manifest of the run."""
 
 KEPT_AT_EACH_END = 12
 """Of a longer chain so many steps are told at its beginning and at its end."""
@@ -109,14 +113,17 @@ def _shortened(steps: Sequence[Step], turn: Step | None) -> list[Step | None]:
 
 def told(facts: Facts, chain: Chain) -> tuple[Step, ...]:
     """Return the steps of a chain; rows that say the same at one moment are one step."""
-    words = Words(facts)
+    teller = Teller(facts.manifest, facts.rows(AHEAD))
     steps: dict[tuple[int, str], Step] = {}
-    for seq, row in sorted(chain.rows.items()):
-        text, rule = words.of(row)
-        step = Step(seq, row["t_us"], row["kind"], text, rule)
-        known = (row["t_us"], text)
-        if known not in steps or seq == chain.turn:
-            steps[known] = step
+    followed = {row["seq"]: row for row in facts.rows(FOLLOWED)} if chain.rows else {}
+    for seq, row in sorted({**followed, **chain.rows}.items()):
+        if seq in chain.rows:
+            text = "; ".join(map(str, teller.of(row)))
+            known = (row["t_us"], text)
+            if known not in steps or seq == chain.turn:
+                behind = rule(row, teller.zookeeper)
+                steps[known] = Step(seq, row["t_us"], row["kind"], text, behind)
+        teller.follow(row)
     return tuple(sorted(steps.values(), key=lambda step: step.seq))
 
 
@@ -124,16 +131,10 @@ def place_of(facts: Facts, anomaly: str, turn: Row | None) -> tuple[str, ...]:
     """Return the place in the model at which an anomaly breaks."""
     if turn is None:
         return (anomaly,)
-    _, rule = Words(facts).of(turn)
     reason = turn.get("reason") if turn["kind"] in REASONED else None
-    return (anomaly, turn["kind"], *([reason] if reason else []), rule)
+    behind = rule(turn, facts.zookeeper)
+    return (anomaly, turn["kind"], *([reason] if reason else []), behind)
 
 
 REASONED = ("PartitionChanged", "Positioned", "LogStart", "HostStopped")
 """Facts whose reason is one word of Kafka, not a text."""
-
-
-def span(rows: Iterable[Row]) -> tuple[int, int]:
-    """Return the row numbers of the first and the last of some rows."""
-    numbers = [int(row["seq"]) for row in rows]
-    return min(numbers), max(numbers)

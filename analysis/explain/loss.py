@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kafkasim.scenarios.explaining.chain import Chain
-from kafkasim.scenarios.explaining.facts import END, Facts, Key, record
-from kafkasim.scenarios.showing.state import Row
+from kafkasim.analysis.explain.chain import Chain
+from kafkasim.analysis.explain.facts import END, Facts, Key
+from kafkasim.model.facts.names import record
+from kafkasim.sim.trace.reading import Row
 
 STRIKES = ("FaultStarted", "HostStopped", "HostPaused", "DiskReplaced", "Operated")
 

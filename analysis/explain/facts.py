@@ -11,25 +11,13 @@ import pyarrow.compute as pc
 
 from kafkasim.analysis.judging.finding import Finding
 from kafkasim.model.facts import FACTS
-from kafkasim.scenarios.applications.session import USERS
-from kafkasim.scenarios.running.replay import open_trace, readable, stored_scenario
-from kafkasim.scenarios.showing.state import Row
+from kafkasim.sim.trace.reading import Row, open_trace, readable
 from kafkasim.sim.trace.store import MANIFEST_FILE, TRACE_FILE, ManifestError
 
 Key = tuple[str, int]  # topic id, partition
 
 END = 1 << 62
 """A row number behind all rows."""
-
-
-def record(record_id: int) -> str:
-    """Return a record of a workload: ``record 17 of producer-2``.
-
-    A host that runs a user's application is a consumer's (applications/session.py).
-    """
-    number = record_id >> 32
-    kind, own = ("producer", number) if number < USERS else ("consumer", number - USERS)
-    return f"record {record_id & 0xFFFFFFFF} of {kind}-{own}"
 
 
 TEXTS = ("anomalies", "expected", "missing")
@@ -94,11 +82,12 @@ class Facts:
 
     Raises:
         ManifestError: there is no whole run in the directory, or it was stored without findings.
-        ScenarioError: this code cannot read its scenario.
     """
 
-    def __init__(self, directory: Path) -> None:
-        self.manifest: dict[str, Any] = stored_scenario(directory)[1]
+    def __init__(
+        self, directory: Path, manifest: Mapping[str, Any], in_force: Sequence[str] = ()
+    ) -> None:
+        self.manifest, self.in_force = manifest, in_force
         self._manifest = str(directory / MANIFEST_FILE)
         check_findings(self.manifest, self._manifest)
         trace = open_trace(directory)

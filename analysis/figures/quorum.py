@@ -16,9 +16,8 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kafkasim.scenarios.language.nodes import controller_hosts, controller_id
-from kafkasim.scenarios.showing.describe import UNKNOWN
-from kafkasim.scenarios.showing.state import ClusterState
+from kafkasim.analysis.figures.describe import UNKNOWN
+from kafkasim.analysis.figures.state import ClusterState
 
 REPLICATION_COLUMNS = (
     "NodeId", "DirectoryId", "LogEndOffset", "Lag", "LastFetchTimestamp", "LastCaughtUpTimestamp",
@@ -35,9 +34,8 @@ class Quorum:
     def __init__(self, state: ClusterState) -> None:
         self.state = state
         spec = state.manifest.get("spec", {}).get("cluster", {})
-        voters, standby = spec.get("controllers") or 0, spec.get("standby-controllers", 0)
-        hosts = controller_hosts(voters + standby, spec.get("combined", 0))
-        self.hosts = hosts or _controllers_of(state)
+        voters = spec.get("controllers") or 0
+        self.hosts = state.controllers or _controllers_of(state)
         leading = [row for row in state.raft.values() if row["role"] == "leader"]
         leader = max(leading, key=lambda row: int(row["epoch"])) if leading else None
         self.leader = -1 if leader is None else int(leader["leader"])
@@ -162,7 +160,7 @@ def _replicas(quorum: Quorum, nodes: Iterable[int]) -> str:
 def _controllers_of(state: ClusterState) -> dict[int, str]:
     """Return the controllers of a run whose manifest does not name them."""
     names = sorted(node for node in state.applied if node.startswith("controller-"))
-    return {controller_id(int(name.rpartition("-")[2]), 0): name for name in names}
+    return {3000 + int(name.rpartition("-")[2]): name for name in names}
 
 
 def _cluster_id(state: ClusterState) -> str:

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafkasim.scenarios.explaining.chain import Chain
-from kafkasim.scenarios.explaining.facts import END, Facts, Key, record
-from kafkasim.scenarios.explaining.loss import loss
-from kafkasim.scenarios.explaining.words import POSITIONED
-from kafkasim.scenarios.showing.state import Row
-
-Found = dict[str, Any]
+from kafkasim.analysis.explain.chain import Chain, Found
+from kafkasim.analysis.explain.facts import END, Facts, Key
+from kafkasim.analysis.explain.loss import loss
+from kafkasim.analysis.story.reasons import why
+from kafkasim.model.facts.names import record
+from kafkasim.sim.trace.reading import Row
 
 FATES = ("HostStopped", "HostPaused", "ApplicationFailed")
 
@@ -48,8 +47,7 @@ def duplicate(facts: Facts, key: Key, found: Found) -> Chain:
     else:
         chain.turns(
             position,
-            f"{second['node']} went back to offset {position['offset']}:"
-            f" {POSITIONED.get(position['reason'], position['reason'])}",
+            f"{second['node']} went back to offset {position['offset']}: {why(position)}",
         )
     return chain
 

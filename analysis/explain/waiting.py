@@ -7,9 +7,9 @@ coordinator, a producer to its batches.
 
 from __future__ import annotations
 
-from kafkasim.scenarios.explaining.chain import Chain
-from kafkasim.scenarios.explaining.facts import Facts, Key
-from kafkasim.scenarios.showing.state import Row
+from kafkasim.analysis.explain.chain import Chain
+from kafkasim.analysis.explain.facts import Facts, Key
+from kafkasim.sim.trace.reading import Row
 
 HOST = ("HostStopped", "HostStarted", "HostPaused", "HostResumed")
 

@@ -4,7 +4,7 @@
 kafka-consumer-groups.sh --describe (of groups of old consumers those of Kafka 0.10.0 with
 --zookeeper), ``brokers`` those of kafka-cluster.sh list-endpoints with what
 else is known, ``reassignments`` those of kafka-reassign-partitions.sh --list, ``log-dirs`` the JSON
-of kafka-log-dirs.sh --describe. The quorum is in :mod:`kafkasim.scenarios.showing.quorum`. What the
+of kafka-log-dirs.sh --describe. The quorum is in :mod:`kafkasim.analysis.figures.quorum`. What the
 trace does not tell is printed as —, in JSON as null. HOST is the name of a simulated host.
 """
 
@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kafkasim.model.config import BrokerConfig
-from kafkasim.scenarios.showing.state import ClusterState, GroupView, OldGroup, Row
+from kafkasim.analysis.figures.state import ClusterState, GroupView, OldGroup
+from kafkasim.sim.trace.reading import Row
 
 UNKNOWN = "—"
 INTERNAL = ("__consumer_offsets", "__transaction_state", "__cluster_metadata")
@@ -183,7 +183,8 @@ def _paths(state: ClusterState, node: str) -> list[str]:
     cluster = state.manifest.get("spec", {}).get("cluster", {})
     own = cluster.get("nodes", {}).get(node, {}).get("config", {})
     given = own.get("log.dirs", cluster.get("config", {}).get("log.dirs", []))
-    return list(BrokerConfig.from_properties({"log.dirs": given}).log_dirs) or [LOG_DIR]
+    paths = given.split(",") if isinstance(given, str) else given
+    return [path.strip() for path in paths] or [LOG_DIR]
 
 
 # --------------------------------------------------------------------------------------- groups

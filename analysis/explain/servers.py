@@ -6,10 +6,10 @@ or controller of that row since its role last changed, or the earlier row that c
 
 from __future__ import annotations
 
-from kafkasim.scenarios.explaining.chain import Chain
-from kafkasim.scenarios.explaining.facts import Facts, Key
-from kafkasim.scenarios.explaining.loss import copies
-from kafkasim.scenarios.showing.state import Row
+from kafkasim.analysis.explain.chain import Chain
+from kafkasim.analysis.explain.facts import Facts, Key
+from kafkasim.analysis.explain.loss import copies
+from kafkasim.sim.trace.reading import Row
 
 ROLES = ("BecameLeader", "BecameFollower")
 LOG = ("Truncated", "LogLoaded", "LogStart", "LogDeleted", "ReplicaFailed")

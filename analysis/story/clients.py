@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kafkasim.scenarios.showing.lines import records
-from kafkasim.scenarios.showing.state import Row, rows
+from kafkasim.analysis.story.sentences import counted
+from kafkasim.sim.trace.reading import Row, rows
 from kafkasim.sim.trace.store import read_manifest
 
 KINDS = ("TopicCreated", "Acked", "SendFailed", "Polled", "SharePolled")
@@ -105,13 +105,14 @@ class Noticed:
             found.append(f"topic {name}: {self._sends(name, topic)}{between}")
         for name, group in self._read.items():
             again = group.records - len(group.offsets)
-            what = f"{records(group.records)} read{f', {again} of them again' if again else ''}"
+            what = f"{counted(group.records, 'record')} read"
+            what += f", {again} of them again" if again else ""
             between = self._between(group.silence, "polls with records")
             found.append(f"group {name}: {what}{between}")
         return found
 
     def _sends(self, name: str, topic: Sending) -> str:
-        acknowledged = records(sum(count for _, count in topic.waits))
+        acknowledged = counted(sum(count for _, count in topic.waits), "record")
         told = f"{acknowledged} acknowledged, {topic.failed or 'none'} failed"
         if topic.slowest is None:
             return told

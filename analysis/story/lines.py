@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-SAME_MOMENT_US = 1_000_000
+from kafkasim.analysis.story.sentences import DETAIL, PLACE, SAME_MOMENT_US, counted
+
 INTERNAL = ("__consumer_offsets", "__transaction_state")
 
 CAUSE, NEWS, EFFECT = 0, 1, 2
@@ -12,10 +13,9 @@ CAUSE, NEWS, EFFECT = 0, 1, 2
 
 
 class Gathered:
-    """A line about several partitions or producers.
+    """A line about several partitions or producers, and what they have in common if they have.
 
-    In its text ``{}`` stands for them, ``{detail}`` for what they have in common if they have, and
-    ``{records}`` for a number of records.
+    Of producers that is how many records they could not send.
     """
 
     def __init__(self, t_us: int, seq: int, text: str, listing: Callable[[list[str]], str]) -> None:
@@ -35,9 +35,10 @@ class Gathered:
     def told(self) -> str:
         """Return the line; a detail is left out where partitions differ in it."""
         detail = next(iter(self.details)) if len(self.details) == 1 else ""
-        text = self.text.replace("{records}", records(self.records), 1)
-        text = text.replace("{detail}", detail, 1)
-        return text.replace("{}", self.listing(sorted(dict.fromkeys(self.names))), 1)
+        if self.records:
+            detail = counted(self.records, "record")
+        text = self.text.replace(DETAIL, detail)
+        return text.replace(PLACE, self.listing(sorted(dict.fromkeys(self.names))))
 
 
 class Lines:
@@ -80,10 +81,6 @@ class Lines:
             left_out = f"            … {len(shown) - most} more lines …"
             return [*shown[: most * 3 // 4], left_out, *shown[-(most // 4) :]]
         return shown
-
-
-def records(count: int) -> str:
-    return f"{count} record{'s' * (count != 1)}"
 
 
 def partitions(names: Iterable[str]) -> str:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from kafkasim.scenarios.explaining.chain import Chain
-from kafkasim.scenarios.explaining.clients import Found
-from kafkasim.scenarios.explaining.facts import Facts, Key
-from kafkasim.scenarios.showing.state import Row
+from kafkasim.analysis.explain.chain import Chain, Found
+from kafkasim.analysis.explain.facts import Facts, Key
+from kafkasim.sim.trace.reading import Row
 
 
 def delivery_of_a_record(facts: Facts, key: Key, found: Found) -> Chain:

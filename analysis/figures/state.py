@@ -7,28 +7,17 @@ metadata offset once, because a new controller repeats the records that its pred
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
+from kafkasim.sim.trace.reading import Row, rows
 
-from kafkasim.model.client.legacy.assignors import thread_id
-from kafkasim.scenarios.language.units import duration_us
-from kafkasim.scenarios.running.replay import open_trace, readable, stored_scenario
-from kafkasim.sim.trace.store import read_manifest
-
-Row = dict[str, Any]
 Key = tuple[str, int]  # topic id, partition
 
 ASSIGNMENT = ("offset", "replicas", "adding_replicas", "removing_replicas")
 """What a PartitionChanged says anew if a ZooKeeper controller wrote the assignment alone."""
-
-
-class MomentError(ValueError):
-    """``--at`` names no moment of the run; the message is one line."""
 
 
 @dataclass
@@ -52,6 +41,8 @@ class GroupView:
     assignments: dict[str, list[str]] = field(default_factory=dict)  # member -> topic-partition
     offsets: dict[tuple[str, int], int] = field(default_factory=dict)  # (topic, partition)
 
+
+NOBODY: Mapping[int, str] = {}
 
 ONLY_STREAM = 0
 """An old consumer has one stream for each topic, so one thread owns all its partitions."""
@@ -104,7 +95,7 @@ class OldGroups:
         place = (row["topic"], row["partition"])
         group.topics[row["topic"]] = None
         if row["event"] == "claimed":
-            thread = thread_id(row["member_id"], ONLY_STREAM)
+            thread = f"{row['member_id']}-{ONLY_STREAM}"  # ConsumerThreadId
             group.owners[place] = (thread, self._sessions.get(row["node"], -1))
         elif row["event"] == "released":
             group.owners.pop(place, None)
@@ -118,8 +109,11 @@ class OldGroups:
 class ClusterState:
     """The state that ``kafkasim describe`` prints, at ``at_us`` µs of the trace."""
 
-    def __init__(self, manifest: dict[str, Any], at_us: int) -> None:
+    def __init__(
+        self, manifest: Mapping[str, Any], at_us: int, controllers: Mapping[int, str] = NOBODY
+    ) -> None:
         self.manifest = manifest
+        self.controllers = controllers  # node id -> host, as the scenario has them
         self.at_us = at_us
         self.topics: dict[str, Row] = {}  # topic id -> TopicCreated
         self.partitions: dict[Key, Row] = {}  # the newest PartitionChanged
@@ -314,73 +308,19 @@ class ClusterState:
         self.member_nodes[row["member_id"]] = row["node"]
 
 
-def moment_us(text: str, manifest: dict[str, Any], last_us: int) -> int:
-    """Return the trace time of ``--at``: ``20s``, ``20``, ``1m``, ``ready`` or ``end``.
-
-    Raises:
-        MomentError: it is none of these, or before the trace or behind its end.
-    """
-    ready_us = int(manifest.get("ready_us", 0))
-    if text == "end":
-        return last_us
-    if text == "ready":
-        return ready_us
-    try:
-        sign, bare = (-1, text[1:]) if text.startswith("-") else (1, text)
-        number = bare.replace(".", "", 1).isdigit()
-        at_us = ready_us + sign * duration_us(f"{bare}s" if number else bare)
-    except ValueError:
-        raise MomentError(
-            f'--at {text!r} is not a time: give seconds after ready, "20s", "1m", ready or end'
-        ) from None
-    if not 0 <= at_us <= last_us:
-        raise MomentError(
-            f"--at {text}: the run lasts from {-ready_us / 1e6:.1f}s to"
-            f" {(last_us - ready_us) / 1e6:.1f}s, counted from ready"
-        )
-    return at_us
-
-
-def rows(directory: Path, kinds: Sequence[str], until_us: int | None = None) -> Iterator[Row]:
-    """Yield the rows of some kinds in order, up to a time, without loading the whole trace."""
-    wanted = pa.array(kinds)
-    batches = open_trace(directory).iter_batches(batch_size=65_536)
-    while True:
-        with readable(directory):
-            batch = next(batches, None)
-            if batch is None:
-                return
-            table = pa.Table.from_batches([batch])
-            keep = pc.is_in(table["kind"], value_set=wanted)
-            if until_us is not None:
-                keep = pc.and_(keep, pc.less_equal(table["t_us"], until_us))
-            found = table.filter(keep).to_pylist()
-        yield from found
-
-
-def last_moment(directory: Path) -> int:
-    """Return the time of the last row of a trace."""
-    trace = open_trace(directory)
-    groups = trace.metadata.num_row_groups
-    if groups == 0:
-        return 0
-    with readable(directory):
-        times = trace.read_row_group(groups - 1, columns=["t_us"])["t_us"]
-    return int(times[-1].as_py()) if len(times) else 0
-
-
-def state_at(directory: Path, at: str, logs: bool = False) -> ClusterState:
+def cluster_at(
+    directory: Path,
+    manifest: Mapping[str, Any],
+    controllers: dict[int, str],
+    at_us: int,
+    logs: bool,
+) -> ClusterState:
     """Return the state of a stored run at a moment; ``logs`` with what each replica's log holds.
 
     Raises:
-        ManifestError: there is no whole run in the directory.
-        MomentError: the run has no such moment.
+        ManifestError: there is no whole trace in the directory.
     """
-    manifest = read_manifest(directory)
-    if "spec" in manifest:
-        manifest = stored_scenario(directory)[1]  # or name what is wrong in it
-    at_us = moment_us(at, manifest, last_moment(directory))
-    state = ClusterState(manifest, at_us)
+    state = ClusterState(manifest, at_us, controllers)
     if logs:
         state.follow_logs()
     for row in rows(directory, state.kinds(), at_us):

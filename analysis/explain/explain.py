@@ -7,26 +7,23 @@ name; an anomaly without a chain of its own gets the history of its replica.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from kafkasim.analysis.explain import clients, servers, transactions
+from kafkasim.analysis.explain import compaction as cleanings
+from kafkasim.analysis.explain.chain import Chain, Explanation, Found, place_of, told
+from kafkasim.analysis.explain.facts import Facts, Key
+from kafkasim.analysis.explain.loss import exposed_before, loss, missing_member
+from kafkasim.analysis.explain.shares import delivery_of_a_record
+from kafkasim.analysis.explain.waiting import waiting
 from kafkasim.analysis.judging.invariants.online import INVARIANTS
-from kafkasim.scenarios.explaining import clients, servers
-from kafkasim.scenarios.explaining.chain import Chain, Explanation, place_of, told
-from kafkasim.scenarios.explaining.cleaned import chains as cleanings
-from kafkasim.scenarios.explaining.facts import Facts, Key, record
-from kafkasim.scenarios.explaining.loss import exposed_before, loss, missing_member
-from kafkasim.scenarios.explaining.shares.chains import delivery_of_a_record
-from kafkasim.scenarios.explaining.transactions import chains as transactions
-from kafkasim.scenarios.explaining.waiting import waiting
-from kafkasim.scenarios.language.files.rules import shown
-from kafkasim.scenarios.showing.state import Row
-from kafkasim.scenarios.variants.compose import variant_of
-from kafkasim.scenarios.variants.variant import VariantError
+from kafkasim.model.facts.names import record
+from kafkasim.sim.trace.reading import Row
 
 OfRow = Callable[[Facts, Key, Row], Chain]
-OfFinding = Callable[[Facts, Key, clients.Found], Chain]
+OfFinding = Callable[[Facts, Key, Found], Chain]
 
 
 def elected_without(facts: Facts, key: Key, row: Row) -> Chain:
@@ -109,8 +106,10 @@ SAME = {"double-owner": "EXCL"}
 """Names of the Spark checks to what the run's judges call the same anomaly."""
 
 
-def explain(directory: Path, wanted: str | None = None) -> tuple[list[Explanation], int]:
-    """Return the explanations of a stored run's anomalies, and when the run was ready, in µs.
+def explain(
+    directory: Path, manifest: Mapping[str, Any], in_force: Sequence[str], wanted: str | None = None
+) -> list[Explanation]:
+    """Return the explanations of a stored run's anomalies; ``in_force`` tells of its variants.
 
     Of each anomaly, its first occurrence in each partition is explained; ``wanted`` selects one
     anomaly by name. ``balances-0@17`` asks instead what became of the record at an offset of a
@@ -119,13 +118,13 @@ def explain(directory: Path, wanted: str | None = None) -> tuple[list[Explanatio
     Raises:
         ManifestError: there is no whole run in the directory, or it was stored without findings.
     """
-    facts = Facts(directory)
+    facts = Facts(directory, manifest, in_force)
     if wanted is not None and (asked := RECORD.fullmatch(wanted)) is not None:
-        return _record(facts, asked[1], int(asked[2]), int(asked[3])), facts.ready_us
+        return _record(facts, asked[1], int(asked[2]), int(asked[3]))
     found = [*_findings(facts), *_others(facts)]
     if wanted is not None:
         found = [each for each in found if each.anomaly in (wanted, SAME.get(wanted))]
-    return found, facts.ready_us
+    return found
 
 
 RECORD = re.compile(r"(.+)-(\d+)@(\d+)")
@@ -235,23 +234,6 @@ def _moment(facts: Facts, at_us: int | None) -> Chain:
     return chain
 
 
-def _in_force(name: str) -> str:
-    """Return which rule a variant has replaced, and what holds instead of it, or else.
-
-    A file of rules may be another one than when the run was made: then only its name is told.
-    """
-    try:
-        variant = variant_of(name)
-    except VariantError:
-        return f"{shown(name)} is in force."
-    if variant.scenario:
-        rule = f"{variant.id} ({variant.source}) is in force, and Kafka's rule is not:"
-        return f"{rule} {variant.claim}"
-    replaced = ", ".join(".".join(rule) for rule in variant.overridden())
-    end = f": {variant.claim}" if variant.claim else "."
-    return f"{variant.id} is in force, in place of Kafka's {replaced}{end}"
-
-
 NEWS = (
     "PartitionChanged", "BrokerRegistration", "ControllerActive", "HostStopped", "IsrUpdateFailed",
     "SendFailed", "GroupState", "CoordinatorLoaded", "Truncated", "LogLoaded", "LogStart",
@@ -267,10 +249,9 @@ def _explanation(
     steps = told(facts, chain)
     turn = next((step for step in steps if step.seq == chain.turn), None)
     conclusion = chain.conclusion
-    variants = [] if name == "record" else facts.manifest["variants"]
-    for variant in variants:
+    for rule in () if name == "record" else facts.in_force:
         end = "" if conclusion.endswith(".") or not conclusion else "."
-        conclusion = f"{conclusion}{end} {_in_force(variant)}".strip()
+        conclusion = f"{conclusion}{end} {rule}".strip()
     excuse = judged.get("expected_by", "")
     if not excuse and name in facts.manifest["expected"]:
         excuse = "the scenario permits it"

@@ -3,13 +3,9 @@ were processed twice or never; and a batch that overtook another one."""
 
 from __future__ import annotations
 
-from typing import Any
-
-from kafkasim.scenarios.explaining.chain import Chain
-from kafkasim.scenarios.explaining.facts import END, Facts, Key
-from kafkasim.scenarios.showing.state import Row
-
-Found = dict[str, Any]
+from kafkasim.analysis.explain.chain import Chain, Found
+from kafkasim.analysis.explain.facts import END, Facts, Key
+from kafkasim.sim.trace.reading import Row
 
 FATES = ("HostStopped", "HostPaused", "ApplicationFailed")
 

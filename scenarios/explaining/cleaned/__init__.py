@@ -1,1 +1,0 @@
-"""Removed records of compacted topics: the cleaning, and the later record of the key."""

@@ -1,1 +1,0 @@
-"""Why a share group got a record again, or never got it (KIP-932)."""

@@ -1,1 +1,0 @@
-"""Transactions in words, and the chains of their anomalies."""

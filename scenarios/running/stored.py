@@ -1,0 +1,101 @@
+"""What a stored run was like, for the commands: its state at a moment, and why it failed.
+
+What analysis does not know of a scenario is given to it here: the manifest as this code reads it,
+the hosts of the controllers, and which of Kafka's rules a variant has replaced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from kafkasim.analysis.explain import explain as explaining
+from kafkasim.analysis.explain.chain import Explanation
+from kafkasim.analysis.figures.state import ClusterState, cluster_at
+from kafkasim.scenarios.language.files.rules import shown
+from kafkasim.scenarios.language.nodes import controller_hosts
+from kafkasim.scenarios.language.units import duration_us
+from kafkasim.scenarios.running.replay import stored_scenario
+from kafkasim.scenarios.variants.compose import variant_of
+from kafkasim.scenarios.variants.variant import VariantError
+from kafkasim.sim.trace.reading import last_moment
+from kafkasim.sim.trace.store import read_manifest
+
+
+class MomentError(ValueError):
+    """``--at`` names no moment of the run; the message is one line."""
+
+
+def moment_us(text: str, manifest: Mapping[str, Any], last_us: int) -> int:
+    """Return the trace time of ``--at``: ``20s``, ``20``, ``1m``, ``ready`` or ``end``.
+
+    Raises:
+        MomentError: it is none of these, or before the trace or behind its end.
+    """
+    ready_us = int(manifest.get("ready_us", 0))
+    if text == "end":
+        return last_us
+    if text == "ready":
+        return ready_us
+    try:
+        sign, bare = (-1, text[1:]) if text.startswith("-") else (1, text)
+        number = bare.replace(".", "", 1).isdigit()
+        at_us = ready_us + sign * duration_us(f"{bare}s" if number else bare)
+    except ValueError:
+        raise MomentError(
+            f'--at {text!r} is not a time: give seconds after ready, "20s", "1m", ready or end'
+        ) from None
+    if not 0 <= at_us <= last_us:
+        raise MomentError(
+            f"--at {text}: the run lasts from {-ready_us / 1e6:.1f}s to"
+            f" {(last_us - ready_us) / 1e6:.1f}s, counted from ready"
+        )
+    return at_us
+
+
+def state_at(directory: Path, at: str, logs: bool = False) -> ClusterState:
+    """Return the state of a stored run at a moment; ``logs`` with what each replica's log holds.
+
+    Raises:
+        ManifestError: there is no whole run in the directory.
+        MomentError: the run has no such moment.
+    """
+    manifest = read_manifest(directory)
+    if "spec" in manifest:
+        manifest = stored_scenario(directory)[1]  # or name what is wrong in it
+    cluster = manifest.get("spec", {}).get("cluster", {})
+    count = (cluster.get("controllers") or 0) + cluster.get("standby-controllers", 0)
+    hosts = controller_hosts(count, cluster.get("combined", 0))
+    at_us = moment_us(at, manifest, last_moment(directory))
+    return cluster_at(directory, manifest, hosts, at_us, logs)
+
+
+def explain(directory: Path, wanted: str | None = None) -> tuple[list[Explanation], int]:
+    """Return why a stored run failed (``wanted``: one anomaly), and when it was ready, in µs.
+
+    Raises:
+        ManifestError: there is no whole run in the directory, or it was stored without findings.
+        ScenarioError: this code cannot read its scenario.
+    """
+    manifest = stored_scenario(directory)[1]
+    in_force = [_in_force(variant) for variant in manifest["variants"]]
+    explained = explaining.explain(directory, manifest, in_force, wanted)
+    return explained, int(manifest.get("ready_us", 0))
+
+
+def _in_force(name: str) -> str:
+    """Return which rule a variant has replaced, and what holds instead of it, or else.
+
+    A file of rules may be another one than when the run was made: then only its name is told.
+    """
+    try:
+        variant = variant_of(name)
+    except VariantError:
+        return f"{shown(name)} is in force."
+    if variant.scenario:
+        rule = f"{variant.id} ({variant.source}) is in force, and Kafka's rule is not:"
+        return f"{rule} {variant.claim}"
+    replaced = ", ".join(".".join(rule) for rule in variant.overridden())
+    end = f": {variant.claim}" if variant.claim else "."
+    return f"{variant.id} is in force, in place of Kafka's {replaced}{end}"

@@ -1,1 +1,0 @@
-"""What the clients of a run noticed."""
