@@ -253,7 +253,7 @@ REWRITTEN = """
 KEPT_BATCHES = """
     -- Which of the batches at such an offset each later leader had: its log has what it wrote or
     -- copied there last. A replica that was deposed and is elected again before it has fetched has
-    -- truncated nothing (judging/transactions/holes.py).
+    -- truncated nothing (judging/history/contents.py).
     SELECT run, topic_id, partition, offset, elected AS rank, seq AS since, had AS epoch
     FROM (SELECT *, last_value(epoch, true) OVER (
               PARTITION BY run, topic_id, partition, offset, node ORDER BY seq) AS had

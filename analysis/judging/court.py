@@ -8,14 +8,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from kafkasim.analysis.judging.atomicity import Atomicity, NeedlessEpochs
 from kafkasim.analysis.judging.copies.idempotence import Idempotence
 from kafkasim.analysis.judging.copies.redelivery import Redeliveries
 from kafkasim.analysis.judging.delivery import Delivery
 from kafkasim.analysis.judging.finding import Finding
+from kafkasim.analysis.judging.footing import Footing
+from kafkasim.analysis.judging.history.contents import Contents
 from kafkasim.analysis.judging.history.history import History
+from kafkasim.analysis.judging.history.transactions import TransactionHistory
+from kafkasim.analysis.judging.holes import EnteredHoles
 from kafkasim.analysis.judging.invariants.missed_deletions import MissedDeletions
 from kafkasim.analysis.judging.invariants.online import Invariants
 from kafkasim.analysis.judging.observer import Observer
+from kafkasim.analysis.judging.outputs import Outputs
 from kafkasim.analysis.judging.progress import Progress
 from kafkasim.analysis.judging.promise import FactSource, Handler
 from kafkasim.analysis.judging.readers.commits import CommitOrder
@@ -27,7 +33,6 @@ from kafkasim.analysis.judging.readers.passed import Readers
 from kafkasim.analysis.judging.readers.resets import NeedlessResets
 from kafkasim.analysis.judging.settings import Settings, settings_of
 from kafkasim.analysis.judging.shares.judge import Shares
-from kafkasim.analysis.judging.transactions.judge import Transactions
 
 
 class Court:
@@ -40,17 +45,18 @@ class Court:
         self.observer = Observer(trace, settings.hosts, settings.voters)
         self.invariants = Invariants(trace, self.history, settings.limits)
         losses, note = self.history.losses, self.observer.note
-        self.delivery = Delivery(trace, losses)
-        self.holes = holes = self.delivery.holes
-        retention_us = settings.limits.retention_us
-        self.transactions = Transactions(
-            trace, holes, losses, self.delivery.given_back, retention_us
-        )
+        self.holes = holes = Contents(trace)
+        transactions, entered = TransactionHistory(trace), EnteredHoles(trace)
+        parts = (holes, transactions, Footing(trace, losses), entered)
+        self.delivery = Delivery(trace, losses, holes, transactions, entered)
+        self.atomicity = Atomicity(trace, *parts)
         self.readers = readers = Readers(trace)
         self.shares = Shares(trace, losses, holes, settings.share_deliveries, note)
         self._judges = (
             self.delivery,
-            self.transactions,
+            NeedlessEpochs(trace),
+            self.atomicity,
+            Outputs(trace, *parts),
             LostToRetention(trace, readers, self.delivery, note),
             StoredResults(trace, holes, losses, settings.storing_groups),
             NeedlessResets(trace, readers, losses, settings.own_groups),
@@ -71,7 +77,7 @@ class Court:
         """
         self.delivery.stalled.learn(self.progress.unread(list(missing)), stall_excuse)
         left_open = self.progress.left_open(list(missing))
-        self.transactions.left_open.learn(left_open, stall_excuse)
+        self.atomicity.learn_stall(left_open, stall_excuse)
         found = self.invariants.finish()
         return [*found, *[finding for judge in self._judges for finding in judge.finish()]]
 

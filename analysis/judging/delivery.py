@@ -7,7 +7,7 @@ what they excuse.
 
 Every offset of a user topic holds one record or a transaction marker until a cleaner removes it,
 and Jepsen's *index* is an offset here.
-:class:`~kafkasim.analysis.judging.transactions.holes.Holes` knows the offsets without a record for
+The History's contents tell the offsets without a record for
 a reader.
 """
 
@@ -18,7 +18,12 @@ from dataclasses import dataclass
 
 from kafkasim.analysis.judging.copies.overtaken import Overtaken
 from kafkasim.analysis.judging.finding import Finding
+from kafkasim.analysis.judging.footing import Footing, Spot
 from kafkasim.analysis.judging.group_members import Excuses, lost_group
+from kafkasim.analysis.judging.history.contents import Contents
+from kafkasim.analysis.judging.history.transactions import TransactionHistory
+from kafkasim.analysis.judging.holes import EnteredHoles
+from kafkasim.analysis.judging.holes import Place as At
 from kafkasim.analysis.judging.invariants.traced import offsets_partition
 from kafkasim.analysis.judging.promise import FactSource
 from kafkasim.analysis.judging.readers.order import ReadingOrder
@@ -34,8 +39,6 @@ from kafkasim.analysis.judging.source import (
     deleted_below,
     final_leaders,
 )
-from kafkasim.analysis.judging.transactions.holes import Holes
-from kafkasim.analysis.judging.transactions.known.given_again import GivenAgain, GivenBack
 from kafkasim.model import facts
 
 FROM_RECORDS = ("lost-write", "unseen", "inconsistent-offsets", "nonmonotonic-send")
@@ -91,9 +94,22 @@ class _Noted:
 class Delivery:
     """Follows one run; :meth:`finish` returns its anomalies."""
 
-    def __init__(self, trace: FactSource, losses: Losses) -> None:
+    def __init__(
+        self,
+        trace: FactSource,
+        losses: Losses,
+        contents: Contents,
+        transactions: TransactionHistory,
+        entered: EnteredHoles,
+    ) -> None:
         self._losses = losses
-        self._holes = self.holes = Holes(trace)
+        self._holes = self.holes = contents
+        self._transactions = transactions
+        self._footing = Footing(trace, losses)
+        self._entered = entered
+        self._taken: dict[tuple[PartitionKey, int], tuple[Spot, int]] = {}
+        """By partition and record id, what a leader took for a duplicate of other records: what
+        its epoch rests on, and the producer id"""
         self._acked: dict[PartitionKey, list[tuple[int, facts.Acked]]] = {}  # with the time in µs
         # Per producer and epoch, the last (record id, offset). The epoch is part of the key because
         # a producer raises it after a failed batch and sends in-flight batches again, possibly
@@ -120,9 +136,7 @@ class Delivery:
         self._leaders = final_leaders(trace)
         self._deleted: dict[str, None] = {}
         self._excuses = Excuses(trace)
-        self._given_again = GivenAgain(trace, losses)
         self._overtaken = Overtaken(trace)
-        self.given_back = GivenBack(trace)
         self.stalled = Stalled(trace, self._delivered)
         self._trimmed = deleted_below(trace)
         self._topics: dict[str, facts.TopicCreated] = {}
@@ -154,7 +168,8 @@ class Delivery:
         key = (fact.topic_id, fact.partition)
         self._acked.setdefault(key, []).append((t, fact))
         base = fact.base_offset
-        told = base >= 0 and fact.producer_id >= 0 and not self._given_again.took(fact)
+        taken = self._take_duplicate(seq, key, fact)
+        told = base >= 0 and fact.producer_id >= 0 and not taken
         if not told or node in self._processors or self._overtaken.covers(fact):
             return
         sender = (node, key, fact.producer_id, fact.producer_epoch)
@@ -166,6 +181,18 @@ class Delivery:
             self._note("nonmonotonic-send", key, detail, seq, offset=where, record_id=first,
                        weak=weak)  # fmt: skip
         self._sent[sender] = (fact.record_ids[-1], base + len(fact.record_ids) - 1)
+
+    def _take_duplicate(self, seq: int, key: PartitionKey, fact: facts.Acked) -> bool:
+        """Note what is acknowledged in the place of other records: it is not in the log."""
+        id_ = self._transactions.ids.get(fact.producer_id, "")
+        taken = bool(id_) and self._transactions.took(fact)
+        for record_id in fact.record_ids if id_ else ():
+            self._taken.pop((key, record_id), None)
+            if taken:
+                since = self._transactions.epoch_since(id_, fact.producer_id, fact.producer_epoch)
+                spot = self._footing.of_id(id_, since, seq)
+                self._taken[key, record_id] = (spot, fact.producer_id)
+        return taken
 
     def _on_processor(self, _seq: int, _t: int, node: str, _: facts.ProcessorStarted) -> None:
         self._processors[node] = None
@@ -272,8 +299,11 @@ class Delivery:
             legal = kept if all(kept) else []
         other = ""
         if name == "lost-write" and not legal:
-            other = self._given_again.excuse(key, noted.record_id)
-            other = other or self.given_back.excuse(key, noted.record_id)
+            spot, producer_id = self._taken.get((key, noted.record_id), (None, -1))
+            if spot is not None:  # the epoch was given twice, or the sequence
+                other = self._footing.lost([spot]) or self._entered.covering(
+                    "lost-write", At(*key, producer_id=producer_id)
+                )
         elif name == "unseen" and not legal:
             other = self.stalled.ended.excuse(groups, key, noted.offset)
         cause = reasons[0] if reasons else WEAK if noted.weak else ""

@@ -35,7 +35,7 @@ HOLES: tuple[Hole, ...] = (
     Hole(
         "skipped-marker",
         "KAFKA.md, 4.4: a coordinator that knows no leader of a partition takes it for deleted",
-        (NO_PROGRESS,),
+        (NO_PROGRESS, "hanging-transaction"),
         facts.MarkerSkipped,
     ),
     Hole(
@@ -43,6 +43,40 @@ HOLES: tuple[Hole, ...] = (
         "KAFKA.md, 4.4: the producer id has no epoch left to end its transaction with",
         (NO_PROGRESS, "hanging-transaction"),
         facts.EpochsExhausted,
+    ),
+    Hole(
+        "given-back-sequence",
+        "KAFKA.md, 4.4 (4): the next transaction's batch is taken for a duplicate of one that"
+        " failed late",
+        ("lost-write", "torn-transaction"),
+    ),
+    Hole(
+        "unverified-batch",
+        "KAFKA-14402, KIP-890 part 1: a leader before 3.6 takes a batch behind its marker",
+        (NO_PROGRESS,),
+        facts.VerificationSkipped,
+    ),
+    Hole(
+        "late-end",
+        "KIP-890 part 2: an EndTxn that was sent twice ends the next transaction, too",
+        ("aborted-read", "precommitted-read", "torn-transaction"),
+    ),
+    Hole(
+        "carried-offsets",
+        "KAFKA.md, 4.4 (3): offsets that a failed transaction left over are committed with the"
+        " next one's",
+        ("lost-output",),
+    ),
+    Hole(
+        "unlisted-id",
+        "KAFKA.md, 4.4, KIP-664: the tool aborts transactions that no broker lists while nobody"
+        " coordinates their id",
+        ("torn-transaction",),
+    ),
+    Hole(
+        "late-initialization",
+        "KAFKA.md, 3.6: a share partition is initialized again, and its state is reset",
+        ("accepted-again", "share-skipped"),
     ),
     Hole(
         "lost-zookeeper-answer",

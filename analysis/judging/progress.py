@@ -212,7 +212,7 @@ class Progress:
         """Return the partitions whose last stable offset a transaction holds back.
 
         ``first_open(partition, producer id, end)`` says from which offset on a transaction is open
-        in what stands below ``end``, −1 for none (``transactions/holes.py``): a leader that was
+        in what stands below ``end``, −1 for none (``history/contents.py``): a leader that was
         deposed and leads again has the markers that it wrote in between. It is asked once the
         records are committed.
         """

@@ -23,7 +23,7 @@ from kafkasim.model.coordinator.runtime import CoordinatorRuntime, client_error
 from kafkasim.model.coordinator.shards import OwnedShards
 from kafkasim.model.effects import Post, Process, Request
 from kafkasim.model.errors import Errors
-from kafkasim.model.facts import ShareStateInitialized, ShareStatesLoaded
+from kafkasim.model.facts import HoleEntered, ShareStateInitialized, ShareStatesLoaded
 from kafkasim.model.messages.share import (
     DeleteShareGroupStateRequest,
     InitializeShareGroupStateRequest,
@@ -164,18 +164,28 @@ class ShareCoordinator:
             call.fail(Errors.COORDINATOR_LOAD_IN_PROGRESS)
         else:
             operation: Any = self._operations[type(call.request)]
+            begun = call.key in shard.states
             records, result = operation(shard, call.key, call.asked, self.runtime.wall_ms(now))
             error = self._append(shard, records, now)
             if error is not Errors.NONE:
                 call.fail(client_error(error))
                 return
             if records and type(call.request) is InitializeShareGroupStateRequest:
-                self._tell_initialized(shard, call)
+                self._tell_initialized(shard, call, begun)
             # Also a result without a record waits for what it has seen (CoordinatorWriteEvent).
             self.runtime.defer(shard.context, _complete, (call, result), now)
 
-    def _tell_initialized(self, shard: ShareShard, call: Call) -> None:
+    def _tell_initialized(self, shard: ShareShard, call: Call, begun: bool) -> None:
+        """Tell of an initialization, and whether it resets a state that has begun before.
+
+        The request was overtaken by a later one, or its sender does not know any more that the
+        share partition was initialized (KAFKA.md, 3.6).
+        """
         key, asked = call.key, call.asked
+        if begun and asked.start_offset == -1:
+            self.process.out.append(
+                HoleEntered("late-initialization", key.topic_id, key.partition, key.group_id)
+            )
         self.process.out.append(
             ShareStateInitialized(
                 key.group_id,

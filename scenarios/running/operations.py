@@ -423,6 +423,9 @@ class Operations:
         for tp, state in hanging:
             producer = (state.producer_id, state.producer_epoch)
             epoch = max(state.coordinator_epoch, 0)  # there may have been no marker yet
+            topic_id = self.cluster.clients.control.topic_ids[tp.topic]
+            hole = ("unlisted-id", topic_id, tp.partition, "", "", state.producer_id)
+            port.record(facts.HoleEntered(*hole))
             error = await port.call("admin.abort_transaction", tp, *producer, epoch)
             told = f"producer {producer[0]}, open since {state.current_txn_start_offset}"
             outcomes.append((str(tp), error, told))

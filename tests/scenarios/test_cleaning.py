@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from kafkasim.analysis.judging.delivery import Delivery
+from kafkasim.analysis.judging.history.contents import Contents
 from kafkasim.analysis.judging.invariants.missed_deletions import MissedDeletions
-from kafkasim.analysis.judging.transactions.holes import Holes
 from kafkasim.model import facts
 from kafkasim.model.records import Record, RecordBatch, assigned, batch_of
 from kafkasim.model.replication.logs.keys import summary
@@ -42,7 +42,7 @@ def test_how_long_a_deletion_stays(name: str) -> None:
 def test_a_reader_within_the_delete_horizon_gets_the_deletion(name: str) -> None:
     rows, expected = DELETION_CASES[name]
     trace = FakeTrace()
-    judge = MissedDeletions(trace, Holes(trace))
+    judge = MissedDeletions(trace, Contents(trace))
     trace.record(list(rows))
     found = {anomaly.name: anomaly.count for anomaly in judge.finish()}
     assert found == {name: 1 for name in expected if name == "lost-deletion"}
@@ -51,7 +51,7 @@ def test_a_reader_within_the_delete_horizon_gets_the_deletion(name: str) -> None
 def test_an_aborted_deletion_is_not_missed() -> None:
     aborted = [*keyed(1, "a", gone=(1,), producer=8), *marker(2, False, producer=8)]
     trace, noted = FakeTrace(), []
-    MissedDeletions(trace, Holes(trace), lambda name, _: noted.append(name))
+    MissedDeletions(trace, Contents(trace), lambda name, _: noted.append(name))
     trace.record([topic(), *keyed(0, "a"), *aborted, *keyed(3, "b"), mark(4), positioned(0),
                   polled([0], [100]), cleaned(1, 2, end=4), polled([3], [103])])  # fmt: skip
     assert noted == []

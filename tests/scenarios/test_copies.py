@@ -6,8 +6,8 @@ import pytest
 
 from kafkasim.analysis.judging.copies.idempotence import Idempotence
 from kafkasim.analysis.judging.copies.redelivery import Redeliveries
+from kafkasim.analysis.judging.history.contents import Contents
 from kafkasim.analysis.judging.readers.passed import Readers
-from kafkasim.analysis.judging.transactions.holes import Holes
 from tests.analysis.copies_cases import HANDOVER_CASES, IDEMPOTENCE_CASES, TWICE, rewritten
 from tests.scenarios.fact_makers import FakeTrace
 
@@ -16,7 +16,7 @@ from tests.scenarios.fact_makers import FakeTrace
 def test_an_idempotent_producer_stores_a_record_once(name: str) -> None:
     rows, expected = IDEMPOTENCE_CASES[name]
     trace = FakeTrace()
-    judge = Idempotence(trace, Holes(trace))
+    judge = Idempotence(trace, Contents(trace))
     trace.record(list(rows))
     found = {each.name: each.count for each in judge.finish() if not each.expected_by}
     assert found == {name: 1 for name in expected if name == "idempotent-duplicate"}
@@ -24,7 +24,7 @@ def test_an_idempotent_producer_stores_a_record_once(name: str) -> None:
 
 def test_a_gap_excuses_the_records_that_were_numbered_anew() -> None:
     trace = FakeTrace()
-    judge = Idempotence(trace, Holes(trace))
+    judge = Idempotence(trace, Contents(trace))
     trace.record([rewritten(100), TWICE])
     assert [each.expected_by for each in judge.finish()] == ["rewritten-sequences"]
 

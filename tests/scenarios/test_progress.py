@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from kafkasim.analysis.judging.history.contents import Contents
 from kafkasim.analysis.judging.progress import Progress
-from kafkasim.analysis.judging.transactions.holes import Holes
 from kafkasim.model import facts
 from kafkasim.scenarios.language.spec import parse
 from kafkasim.scenarios.running.runner import run
@@ -270,7 +270,7 @@ HELD_BACK = ["orders-0 has an open transaction of producer id 5 from offset 0 on
 
 def _open_after(rows: list[Row]) -> list[str]:
     trace = FakeTrace()
-    progress, holes = Progress(trace), Holes(trace)
+    progress, holes = Progress(trace), Contents(trace)
     trace.record(rows)
     return progress.open_transactions(holes.first_open)
 

@@ -8,6 +8,7 @@ import pytest
 
 import kafkasim
 from kafkasim.analysis.judging.delivery import Delivery
+from kafkasim.analysis.judging.history.contents import Contents
 from kafkasim.analysis.judging.readers.commits import CommitOrder
 from kafkasim.analysis.judging.readers.key_order import KeyOrder
 from kafkasim.analysis.judging.readers.noted.observations import LagObserver
@@ -16,7 +17,6 @@ from kafkasim.analysis.judging.readers.overtaken import LostToRetention
 from kafkasim.analysis.judging.readers.passed import Readers
 from kafkasim.analysis.judging.readers.resets import NeedlessResets
 from kafkasim.analysis.judging.source import Loss, PartitionKey
-from kafkasim.analysis.judging.transactions.holes import Holes
 from kafkasim.model import facts
 from tests.analysis.analysis_rows import positioned
 from tests.analysis.key_cases import KEY_CASES
@@ -45,7 +45,7 @@ def test_retention(name: str) -> None:
 def test_order_per_key(name: str) -> None:
     rows, expected = KEY_CASES[name]
     trace = FakeTrace()
-    judge = KeyOrder(trace, Holes(trace))
+    judge = KeyOrder(trace, Contents(trace))
     trace.record(list(rows))
     found = {anomaly.name: anomaly.count for anomaly in judge.finish()}
     assert found == {name: 1 for name in expected if name == "reordered-key"}

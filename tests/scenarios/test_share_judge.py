@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from kafkasim.analysis.judging.history.contents import Contents
 from kafkasim.analysis.judging.shares.judge import Shares
 from kafkasim.analysis.judging.shares.late import LATE_INITIALIZATION
 from kafkasim.analysis.judging.shares.unwritten import UNWRITTEN
 from kafkasim.analysis.judging.source import Loss, PartitionKey
-from kafkasim.analysis.judging.transactions.holes import Holes
 from tests.analysis.analysis_rows import Case, T
 from tests.analysis.share_cases import (
     BEGUN,
@@ -32,7 +32,7 @@ Lost = list[tuple[PartitionKey, Loss]]
 
 def _told(rows: Case, lost: Lost) -> Shares:
     trace = FakeTrace()
-    judge = Shares(trace, lambda key: [loss for of, loss in lost if of == key], Holes(trace))
+    judge = Shares(trace, lambda key: [loss for of, loss in lost if of == key], Contents(trace))
     trace.record(list(rows))
     return judge
 

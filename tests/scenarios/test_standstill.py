@@ -8,9 +8,9 @@ import pytest
 
 from kafkasim.analysis.judging.copies.missed_markers import MISSED_END, MissedEnds
 from kafkasim.analysis.judging.copies.uncopied import Uncopied
+from kafkasim.analysis.judging.history.contents import Contents
 from kafkasim.analysis.judging.progress import Progress
 from kafkasim.analysis.judging.source import Loss
-from kafkasim.analysis.judging.transactions.holes import Holes
 from kafkasim.analysis.judging.transactions.known.skipped_markers import SKIPPED_MARKER
 from kafkasim.analysis.judging.transactions.known.unverified import UNVERIFIED
 from kafkasim.analysis.judging.transactions.liveness.coordinators.uncommitted_loads import (
@@ -83,7 +83,7 @@ def excuse(rows: Rows, line: str, *lost: tuple[tuple[str, int], Loss]) -> str:
         trace,
         lambda key: [loss for of, loss in lost if of == key],
         progress.positions,
-        MissedEnds(trace, Holes(trace), uncopied),
+        MissedEnds(trace, Contents(trace), uncopied),
         UnwrittenMarkers(trace, ()),
     )
     trace.record(rows)

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import kafkasim
+from kafkasim.analysis.judging.history.contents import Contents
 from kafkasim.analysis.judging.readers.outside.results import StoredResults
 from kafkasim.analysis.judging.source import Loss, PartitionKey
-from kafkasim.analysis.judging.transactions.holes import Holes
 from kafkasim.model.storage.files import Corrupt
 from kafkasim.scenarios.applications.database.database import _difference, image, rows
 from kafkasim.scenarios.language.spec import ScenarioError
@@ -42,7 +42,7 @@ def test_a_database_is_what_its_whole_commits_give() -> None:
 def test_results(name: str) -> None:
     found, expected = RESULT_CASES[name]
     trace = FakeTrace()
-    judge = StoredResults(trace, Holes(trace), lambda _key: [], ["g"])
+    judge = StoredResults(trace, Contents(trace), lambda _key: [], ["g"])
     trace.record(list(found))
     assert {anomaly.name: 1 for anomaly in judge.finish()} == expected
 
@@ -53,7 +53,7 @@ def test_a_legal_loss_explains_the_results_that_rested_on_it_alone(name: str) ->
 
     def excuses(key: PartitionKey, loss: Loss) -> list[str]:
         trace = FakeTrace()
-        judge = StoredResults(trace, Holes(trace), lambda of: [loss] if of == key else [], ["g"])
+        judge = StoredResults(trace, Contents(trace), lambda of: [loss] if of == key else [], ["g"])
         trace.record(list(rows))
         return [anomaly.expected_by for anomaly in judge.finish()]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kafkasim.analysis.judging.delivery import Delivery
+from kafkasim.analysis.judging.history.contents import Contents
 from kafkasim.analysis.judging.source import Loss
-from kafkasim.analysis.judging.transactions.holes import Holes
 from kafkasim.analysis.judging.transactions.judge import Transactions
 from kafkasim.analysis.judging.transactions.known.given_again import GivenBack
 from kafkasim.scenarios.language.vocabulary import ANOMALIES
@@ -51,7 +51,7 @@ def judge(
     def losses(key: tuple[str, int]) -> list[Loss]:
         return [loss for of, loss in lost if of == key]
 
-    judged = Transactions(trace, Holes(trace), losses, GivenBack(trace), LIMITS.retention_us)
+    judged = Transactions(trace, Contents(trace), losses, GivenBack(trace), LIMITS.retention_us)
     trace.record(rows)
     judged.left_open.learn(left_open or {}, stall)
     return {found.name: found.count for found in judged.finish() if not found.expected_by}

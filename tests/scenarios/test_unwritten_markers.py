@@ -6,8 +6,8 @@ import pytest
 
 from kafkasim.analysis.judging.copies.missed_markers import MissedEnds
 from kafkasim.analysis.judging.copies.uncopied import Uncopied
+from kafkasim.analysis.judging.history.contents import Contents
 from kafkasim.analysis.judging.progress import Progress
-from kafkasim.analysis.judging.transactions.holes import Holes
 from kafkasim.analysis.judging.transactions.liveness.coordinators.unwritten_markers import (
     UnwrittenMarkers,
 )
@@ -58,7 +58,7 @@ def _excuse(line: str, *rows: Row, gone: tuple[int, ...] = (2, 3), stuck: str = 
     progress = Progress(trace)
     uncopied = Uncopied(trace, lambda _: True)
     uncopied.follow()
-    missed = MissedEnds(trace, Holes(trace), uncopied)
+    missed = MissedEnds(trace, Contents(trace), uncopied)
     unwritten = UnwrittenMarkers(trace, [Gone("late", *gone)], lambda _key, _epoch: stuck)
     judge = Standstill(trace, lambda _: [], progress.positions, missed, unwritten)
     trace.record([*topics(2), ("controller-1", OTHER), BEGUN, *rows])

@@ -25,9 +25,9 @@ input, and a dead letter has the value of its record. Topics that such hosts wri
 from __future__ import annotations
 
 from kafkasim.analysis.judging.finding import Finding
+from kafkasim.analysis.judging.history.contents import Contents
 from kafkasim.analysis.judging.promise import FactSource
 from kafkasim.analysis.judging.source import PartitionKey, final_leaders
-from kafkasim.analysis.judging.transactions.holes import Holes
 from kafkasim.model import facts
 
 REWRITTEN = "rewritten-sequences"
@@ -40,7 +40,7 @@ class Idempotence:
     Of a log without copies nothing is kept.
     """
 
-    def __init__(self, trace: FactSource, holes: Holes) -> None:
+    def __init__(self, trace: FactSource, holes: Contents) -> None:
         self._holes = holes
         self._topics: dict[str, str] = {}  # topic id -> name
         self._readers: dict[str, None] = {}  # hosts

@@ -15,9 +15,9 @@ The replica is in sync, so it may lead.
 from __future__ import annotations
 
 from kafkasim.analysis.judging.copies.uncopied import Uncopied
+from kafkasim.analysis.judging.history.contents import Contents
 from kafkasim.analysis.judging.promise import FactSource
 from kafkasim.analysis.judging.source import PartitionKey
-from kafkasim.analysis.judging.transactions.holes import Holes
 from kafkasim.model import facts
 
 MISSED_MARKER = "missed-marker"
@@ -30,7 +30,7 @@ MISSED_END = "missed-end"
 class MissedMarkers:
     """Follows the compacted topics of users, from the first transaction on."""
 
-    def __init__(self, trace: FactSource, holes: Holes) -> None:
+    def __init__(self, trace: FactSource, holes: Contents) -> None:
         self._trace = trace
         self._holes = holes
         self._topics: dict[str, None] = {}
@@ -62,7 +62,7 @@ class MissedMarkers:
 class MissedEnds:
     """Knows which ended transactions are open in the log of a final leader."""
 
-    def __init__(self, trace: FactSource, holes: Holes, uncopied: Uncopied) -> None:
+    def __init__(self, trace: FactSource, holes: Contents, uncopied: Uncopied) -> None:
         self._holes = holes
         self._uncopied = uncopied
         self._leaders: dict[PartitionKey, tuple[int, str]] = {}  # leader epoch, node

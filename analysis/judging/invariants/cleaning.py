@@ -11,11 +11,11 @@ from bisect import bisect_left, bisect_right, insort
 
 from kafkasim.analysis.judging.copies.uncopied import Uncopied
 from kafkasim.analysis.judging.findings import Findings
+from kafkasim.analysis.judging.history.contents import Contents
 from kafkasim.analysis.judging.history.history import History
 from kafkasim.analysis.judging.history.logs import PartitionHistory
 from kafkasim.analysis.judging.promise import FactSource
 from kafkasim.analysis.judging.source import PartitionKey
-from kafkasim.analysis.judging.transactions.holes import Holes
 from kafkasim.model import facts
 
 
@@ -36,7 +36,7 @@ class Cleanings:
 
     A cleaner may remove the record at offset o if, and only if,
 
-    - a committed record of the same key stands behind it (``transactions/holes.py``), at an offset
+    - a committed record of the same key stands behind it (``history/contents.py``), at an offset
       for which the cleaner has seen the keys (``mapped_offset``). Committed: below a high watermark
       that a leader has had, and not of an aborted transaction; or
     - its own transaction was aborted, for this replica at least; or
@@ -67,7 +67,7 @@ class Cleanings:
         """Base, next offset and the horizon that it sets, of each cleaning, also of a log that had
         only markers yet; in ms"""
         self._horizons = Horizons(findings, trace)
-        self._holes = Holes(trace)
+        self._holes = Contents(trace)
         self._topics: dict[str, None] = {}  # of users, compacted
         self._uncopied = Uncopied(trace, self._topics.__contains__)
 

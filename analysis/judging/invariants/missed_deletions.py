@@ -14,7 +14,7 @@ the bound later by the duration of this cleaning, and blames none that began at 
 
 A tombstone that gave way to a later record of its key is not missed, nor is an aborted one. Where
 leaders of several epochs appended at one offset, the record that stands counts
-(``transactions/holes.py``): it is not always the one that was appended last.
+(``history/contents.py``): it is not always the one that was appended last.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from bisect import bisect_right, insort
 from collections.abc import Callable
 
 from kafkasim.analysis.judging.finding import Finding
+from kafkasim.analysis.judging.history.contents import Contents
 from kafkasim.analysis.judging.promise import FactSource
 from kafkasim.analysis.judging.source import PartitionKey
-from kafkasim.analysis.judging.transactions.holes import Holes
 from kafkasim.model import facts
 
 Place = tuple[int, int]
@@ -68,7 +68,7 @@ class MissedDeletions:
     """Follows what groups read of compacted topics; ``note(observation, µs)`` is told."""
 
     def __init__(
-        self, trace: FactSource, holes: Holes, note: Callable[[str, int], None] = lambda *_: None
+        self, trace: FactSource, holes: Contents, note: Callable[[str, int], None] = lambda *_: None
     ) -> None:
         self._trace = trace
         self._holes = holes

@@ -12,9 +12,9 @@ Kafka promises no order between two starts of a producer. Copies of a record are
 from __future__ import annotations
 
 from kafkasim.analysis.judging.finding import Finding
+from kafkasim.analysis.judging.history.contents import Contents
 from kafkasim.analysis.judging.promise import FactSource
 from kafkasim.analysis.judging.source import PartitionKey, final_leaders
-from kafkasim.analysis.judging.transactions.holes import Holes
 from kafkasim.model import facts
 
 
@@ -25,7 +25,7 @@ class KeyOrder:
     permits it, because its producer is configured so.
     """
 
-    def __init__(self, trace: FactSource, holes: Holes) -> None:
+    def __init__(self, trace: FactSource, holes: Contents) -> None:
         self._holes = holes
         self._keys: dict[int, tuple[int, str]] = {}  # record id -> (first of its producer, key)
         self._leaders = final_leaders(trace)

@@ -20,11 +20,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from kafkasim.analysis.judging.history.contents import Contents
 from kafkasim.analysis.judging.promise import FactSource
 from kafkasim.analysis.judging.readers.legacy.fetched_before import FetchedBefore, Reader
 from kafkasim.analysis.judging.readers.recreated.names import TopicNames
 from kafkasim.analysis.judging.source import PartitionKey
-from kafkasim.analysis.judging.transactions.holes import Holes
 from kafkasim.model import facts
 
 Note = Callable[[str, PartitionKey, str, int], None]
@@ -34,7 +34,7 @@ Note = Callable[[str, PartitionKey, str, int], None]
 class ReadingOrder:
     """Follows what each member has been given since its position was set."""
 
-    def __init__(self, trace: FactSource, holes: Holes, note: Note) -> None:
+    def __init__(self, trace: FactSource, holes: Contents, note: Note) -> None:
         self._holes = holes
         self._note = note
         self._before = FetchedBefore(trace)
@@ -103,9 +103,7 @@ class ReadingOrder:
             name, missed = "nonmonotonic-poll", ""
         else:
             committed_only = self._holes.reads_committed(node, fact.group)
-            first = self._holes.first_missed(key, expected, offset, committed_only, read)
-            if first is not None and not fact.offsets:  # nor does it say that it read an older log
-                first = self._holes.first_missed(key, expected, offset, committed_only)
+            first = self._holes.first_missed(key, expected, offset, committed_only)
             if first is None:
                 over = self._over.setdefault((fact.group, key), {})
                 for each in range(expected, offset):

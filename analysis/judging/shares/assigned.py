@@ -7,8 +7,8 @@ share partition, no loss before its own load makes anybody initialize it again.
 
 from __future__ import annotations
 
+from kafkasim.analysis.judging.footing import Footing
 from kafkasim.analysis.judging.promise import FactSource
-from kafkasim.analysis.judging.transactions.footing import Footing
 from kafkasim.model import facts
 
 

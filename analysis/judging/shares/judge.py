@@ -41,14 +41,14 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from kafkasim.analysis.judging.finding import Finding
+from kafkasim.analysis.judging.footing import Footing
+from kafkasim.analysis.judging.history.contents import Contents
 from kafkasim.analysis.judging.promise import FactSource
 from kafkasim.analysis.judging.shares.assigned import AssignedShares
 from kafkasim.analysis.judging.shares.late import LateInitializations
 from kafkasim.analysis.judging.shares.states import StateLogs
 from kafkasim.analysis.judging.shares.unwritten import UnwrittenEnds
 from kafkasim.analysis.judging.source import Losses, PartitionKey, final_leaders
-from kafkasim.analysis.judging.transactions.footing import Footing
-from kafkasim.analysis.judging.transactions.holes import Holes
 from kafkasim.model import facts
 
 SharePartition: TypeAlias = tuple[str, str, int]
@@ -155,7 +155,7 @@ class Shares:
         self,
         trace: FactSource,
         losses: Losses,
-        holes: Holes,
+        holes: Contents,
         most_deliveries: int = 5,
         note: Callable[[str, int], None] = lambda *_: None,
     ) -> None:

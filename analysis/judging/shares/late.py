@@ -24,10 +24,10 @@ from __future__ import annotations
 
 from typing import NamedTuple, TypeAlias
 
+from kafkasim.analysis.judging.footing import Footing, Spot
 from kafkasim.analysis.judging.promise import FactSource
 from kafkasim.analysis.judging.shares.states import StateLogs
 from kafkasim.analysis.judging.shares.unwritten import ENDS, FINAL, UNAWAITED
-from kafkasim.analysis.judging.transactions.footing import Footing, Spot
 from kafkasim.model import facts
 
 LATE_INITIALIZATION = "late-initialization"

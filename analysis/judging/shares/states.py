@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from kafkasim.analysis.judging.footing import END, Spot
 from kafkasim.analysis.judging.promise import FactSource
 from kafkasim.analysis.judging.source import PartitionKey
-from kafkasim.analysis.judging.transactions.footing import END, Spot
 from kafkasim.model import facts
 from kafkasim.model.records import SHARE_GROUP_STATE_TOPIC
 

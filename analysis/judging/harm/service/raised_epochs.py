@@ -26,7 +26,7 @@ epoch of later batches alone: an epoch is no higher than the cases so far. A par
 when another one asked begins at 0 with its next batch (KAFKA-12152); otherwise the leader refuses
 that one, and it asks for the next raise without a case of its own. After epoch 32767 comes a new
 id, whose epochs begin at 0. Left out: transactional producers, whose epochs the coordinator raises
-(``transactions/judge.py``, needless-epoch).
+(``atomicity.py``, needless-epoch).
 """
 
 from __future__ import annotations

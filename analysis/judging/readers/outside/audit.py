@@ -24,10 +24,10 @@ from itertools import pairwise
 
 from kafkasim.analysis.judging.delivery import NOWHERE, RESETS
 from kafkasim.analysis.judging.finding import Finding
+from kafkasim.analysis.judging.footing import END, Footing, Spot
 from kafkasim.analysis.judging.promise import FactSource
 from kafkasim.analysis.judging.readers.outside.stays import Stays
 from kafkasim.analysis.judging.source import Losses, PartitionKey
-from kafkasim.analysis.judging.transactions.footing import END, Footing, Spot
 from kafkasim.model import facts
 
 MISSING, SURPLUS = "audit-missing", "audit-surplus"

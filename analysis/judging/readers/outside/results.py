@@ -21,11 +21,11 @@ from collections.abc import Collection
 
 from kafkasim.analysis.judging.delivery import RESETS
 from kafkasim.analysis.judging.finding import Finding
+from kafkasim.analysis.judging.footing import Footing, Spot
+from kafkasim.analysis.judging.history.contents import Contents
 from kafkasim.analysis.judging.promise import FactSource
 from kafkasim.analysis.judging.readers.recreated.names import TopicNames
 from kafkasim.analysis.judging.source import Losses, PartitionKey
-from kafkasim.analysis.judging.transactions.footing import Footing, Spot
-from kafkasim.analysis.judging.transactions.holes import Holes
 from kafkasim.model import facts
 
 Place = tuple[str, PartitionKey]
@@ -39,7 +39,7 @@ class StoredResults:
     """
 
     def __init__(
-        self, trace: FactSource, holes: Holes, losses: Losses, groups: Collection[str]
+        self, trace: FactSource, holes: Contents, losses: Losses, groups: Collection[str]
     ) -> None:
         self._holes = holes
         self._footing = Footing(trace, losses)
@@ -114,9 +114,7 @@ class StoredResults:
         spots = []
         if name == "lost-result":
             if self._holes.was_read_committed(group, key):
-                spots += [
-                    Spot(key, at, at + 1, row) for at, row in self._holes.hidden_by(key, offset)
-                ]
+                spots.append(Spot(key, offset))  # a marker that hid it, or that decided on it
             moved = [row for to, row in resets if to > offset]
         else:
             got = [

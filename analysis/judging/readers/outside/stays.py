@@ -2,7 +2,7 @@
 
 A record has left the log when a leader of a later epoch appends at its offset, or below: that
 leader does not have it. A replica that has it may still be elected afterwards, if it was deposed
-and has not fetched since (``judging/transactions/holes.py``): then the record is in the log again.
+and has not fetched since (``judging/history/contents.py``): then the record is in the log again.
 A deposed leader that has not heard of the election still exposes it, until its last high watermark.
 What the partition loses later is another record at this offset.
 """
@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from kafkasim.analysis.judging.footing import END
 from kafkasim.analysis.judging.promise import FactSource
 from kafkasim.analysis.judging.source import PartitionKey
-from kafkasim.analysis.judging.transactions.footing import END
 from kafkasim.model import facts
 
 

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from kafkasim.analysis.judging.copies.missed_markers import MissedEnds
+from kafkasim.analysis.judging.history.contents import Contents
 from kafkasim.analysis.judging.invariants.online import Invariants
 from kafkasim.analysis.judging.progress import Progress
 from kafkasim.analysis.judging.promise import FactSource
 from kafkasim.analysis.judging.source import BrokerLimits, Waits
-from kafkasim.analysis.judging.transactions.holes import Holes
 from kafkasim.analysis.judging.transactions.liveness.controllers.below_minimum import (
     BelowMinimum,
     HeldWatermarks,
@@ -69,7 +69,7 @@ class Stalls:
         trace: FactSource,
         invariants: Invariants,
         progress: Progress,
-        holes: Holes,
+        holes: Contents,
         limits: BrokerLimits,
         clients: Clients,
         hosts: Mapping[int, str],

@@ -28,12 +28,11 @@ import re
 from collections.abc import Mapping
 
 from kafkasim.analysis.judging.copies.missed_markers import MissedEnds
+from kafkasim.analysis.judging.footing import Footing, Spot
+from kafkasim.analysis.judging.holes import NO_PROGRESS, EnteredHoles, Place
 from kafkasim.analysis.judging.invariants.traced import offsets_partition
 from kafkasim.analysis.judging.promise import FactSource
 from kafkasim.analysis.judging.source import Losses, PartitionKey, final_leaders
-from kafkasim.analysis.judging.transactions.footing import Footing, Spot
-from kafkasim.analysis.judging.transactions.known.skipped_markers import SkippedMarkers
-from kafkasim.analysis.judging.transactions.known.unverified import UnverifiedBatches
 from kafkasim.analysis.judging.transactions.liveness.coordinators.uncommitted_loads import (
     UncommittedLoads,
 )
@@ -64,8 +63,7 @@ class Standstill:
         unwritten: UnwrittenMarkers,
     ) -> None:
         self._footing = Footing(trace, losses)
-        self._skipped = SkippedMarkers(trace)
-        self._unverified = UnverifiedBatches(trace)
+        self._holes = EnteredHoles(trace)
         self._exhausted = ExhaustedEpochs(trace)
         self._missed = missed
         self._unwritten = unwritten
@@ -172,8 +170,7 @@ class Standstill:
         spots = [self._footing.of_id(each, -1) for each in ids]
         excuses = (
             self._footing.lost([Spot(key, offset), *spots]),
-            self._skipped.excuse_open(key, producer_id),
-            self._unverified.excuse_open(key, producer_id, offset),
+            self._holes.covering(NO_PROGRESS, Place(*key, producer_id=producer_id)),
             self._loads.excuse(key, producer_id),
             *[self._exhausted.excuse(each, producer_id) for each in ids],
             *[self._unwritten.excuse(each, key) for each in ids],

@@ -160,6 +160,8 @@ class TxnRequest:
         self.result = result or TransactionalResult()
         self.is_retry = False  # it waits for the backoff before it is sent
         self.backoff_ms: int | None = None  # None: retry.backoff.ms
+        self.hole = ""  # the known defect that its next attempt enters (facts.HoleEntered)
+        self.hole_of_repetition = ""  # the one that an attempt enters after one without an answer
 
     @property
     def key(self) -> str:
@@ -364,6 +366,8 @@ class TxnOffsetCommit(TxnRequest):
         super().__init__(owner, result)
         self._group = group
         self._version = version
+        if any(tp not in offsets for tp in owner.pending_offsets):
+            self.hole = "carried-offsets"  # of an earlier transaction, which failed
         owner.pending_offsets.update(offsets)
         pending = owner.pending_offsets.items()
         self._offsets = tuple([(tp, *offset) for tp, offset in pending])  # retries have them all
@@ -423,6 +427,7 @@ class EndTxn(TxnRequest):
     def __init__(self, owner: Transactions, committed: bool, version: int) -> None:
         super().__init__(owner)
         self._committed = committed
+        self.hole_of_repetition = "late-end" if version < 2 else ""
         self._message = EndTxnRequest(
             owner.transactional_id, owner.producer_id, owner.producer_epoch, committed, version
         )

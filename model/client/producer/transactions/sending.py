@@ -24,6 +24,7 @@ from kafkasim.model.client.exceptions import (
 from kafkasim.model.client.producer.transactions.requests import CoordinatorType, TxnRequest
 from kafkasim.model.client.producer.transactions.states import State
 from kafkasim.model.errors import RETRIABLE, Errors
+from kafkasim.model.facts import HoleEntered
 from kafkasim.model.messages import ApiVersionsRequest, ApiVersionsResponse
 from kafkasim.model.records import NO_SEQUENCE
 
@@ -118,6 +119,9 @@ class TransactionalSending:
     def on_failed(self, batch: ProducerBatch, error: Errors, adjust: bool) -> None:
         """Let the transaction fail: a batch was given up (handleFailedBatch)."""
         manager = self._manager
+        # What fails now may let the next transaction go on under this epoch: this one is completing
+        # (maybeTransitionToErrorState), and its end brings no new one (KIP-890).
+        keeps_epoch = manager.completing and manager.transaction_version < 2
         kind = EXCEPTIONS.get(error, KafkaError)
         manager.on_send_error(kind(error.name, str(batch.queue.tp)), error)
         if batch.base_sequence == NO_SEQUENCE:
@@ -128,6 +132,10 @@ class TransactionalSending:
         if error is Errors.UNKNOWN_PRODUCER_ID:
             self._sequences.forget(batch)
         elif adjust:
+            if keeps_epoch:
+                partition, producer_id = batch.queue.tp.partition, batch.producer_id
+                hole = ("given-back-sequence", batch.topic_id, partition, "", "", producer_id)
+                self._process.out.append(HoleEntered(*hole))
             self._sequences.take_back(batch)
 
     def on_expired(self, batch: ProducerBatch, in_retry: bool) -> None:
@@ -179,6 +187,13 @@ class TransactionalSending:
 
     def _attempt(self, request: TxnRequest, now: int) -> None:
         """Send a request, or have its coordinator looked up first."""
+        if request.hole:
+            group = "" if request.is_end else request.key
+            producer_id = self._sequences.producer_id
+            self._process.out.append(
+                HoleEntered(request.hole, group=group, producer_id=producer_id)
+            )
+            request.hole = ""
         kind = request.coordinator
         channel: Channel | None
         if kind is None:
@@ -270,6 +285,7 @@ class TransactionalSending:
     def _on_response(self, request: TxnRequest, response: Any, now: int) -> None:
         self._busy = False
         if isinstance(response, Failed):
+            request.hole = request.hole_of_repetition
             request.disconnected()
         else:
             request.handle(response)

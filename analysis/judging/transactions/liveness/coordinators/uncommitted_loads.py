@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kafkasim.analysis.judging.footing import Footing
 from kafkasim.analysis.judging.promise import FactSource
 from kafkasim.analysis.judging.source import PartitionKey
-from kafkasim.analysis.judging.transactions.footing import Footing
 from kafkasim.model import facts
 from kafkasim.model.records import TRANSACTION_STATE_TOPIC
 

@@ -1,1 +1,0 @@
-"""What Kafka itself can do to transactions, though nothing was lost."""

@@ -1,1 +1,0 @@
-"""What Kafka is known to do to processors, whose inputs and outputs then do not match."""
