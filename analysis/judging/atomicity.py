@@ -12,14 +12,11 @@ from dataclasses import dataclass
 
 from kafkasim.analysis.judging.copies.missed_markers import MISSED_MARKER, MissedMarkers
 from kafkasim.analysis.judging.finding import Finding
-from kafkasim.analysis.judging.footing import END, Footing, Spot
-from kafkasim.analysis.judging.history.contents import ABORTED, COMMITTED, OPEN, Contents
-from kafkasim.analysis.judging.history.transactions import (
-    NEVER,
-    Transaction,
-    TransactionHistory,
-)
-from kafkasim.analysis.judging.holes import EnteredHoles, Place
+from kafkasim.analysis.judging.history.contents import ABORTED, COMMITTED, OPEN
+from kafkasim.analysis.judging.history.footing import END, Spot
+from kafkasim.analysis.judging.history.history import History
+from kafkasim.analysis.judging.history.transactions import NEVER, Transaction
+from kafkasim.analysis.judging.holes import Place
 from kafkasim.analysis.judging.promise import FactSource, follow
 from kafkasim.analysis.judging.source import PartitionKey
 from kafkasim.model import facts
@@ -96,19 +93,12 @@ class _Read:
 class Atomicity:
     """aborted-read, precommitted-read, zombie-producer, hanging-transaction, torn-transaction."""
 
-    def __init__(
-        self,
-        trace: FactSource,
-        contents: Contents,
-        transactions: TransactionHistory,
-        footing: Footing,
-        holes: EnteredHoles,
-    ) -> None:
-        self._contents = contents
-        self._history = transactions
-        self._footing = footing
-        self._holes = holes
-        self._missed = MissedMarkers(trace, contents)
+    def __init__(self, trace: FactSource, history: History) -> None:
+        self._contents = history.contents
+        self._history = history.transactions
+        self._footing = history.footing
+        self._holes = history.holes
+        self._missed = MissedMarkers(trace, history.contents)
         self._reads: list[_Read] = []
         self._committed: dict[tuple[str, str, int], int] = {}  # the highest offset of a group
         self._left_open: Mapping[PartitionKey, int] = {}

@@ -13,11 +13,7 @@ from kafkasim.analysis.judging.copies.idempotence import Idempotence
 from kafkasim.analysis.judging.copies.redelivery import Redeliveries
 from kafkasim.analysis.judging.delivery import Delivery
 from kafkasim.analysis.judging.finding import Finding
-from kafkasim.analysis.judging.footing import Footing
-from kafkasim.analysis.judging.history.contents import Contents
 from kafkasim.analysis.judging.history.history import History
-from kafkasim.analysis.judging.history.transactions import TransactionHistory
-from kafkasim.analysis.judging.holes import EnteredHoles
 from kafkasim.analysis.judging.invariants.missed_deletions import MissedDeletions
 from kafkasim.analysis.judging.invariants.online import Invariants
 from kafkasim.analysis.judging.observer import Observer
@@ -26,11 +22,10 @@ from kafkasim.analysis.judging.progress import Progress
 from kafkasim.analysis.judging.promise import FactSource, Handler
 from kafkasim.analysis.judging.readers.commits import CommitOrder
 from kafkasim.analysis.judging.readers.key_order import KeyOrder
-from kafkasim.analysis.judging.readers.outside.audit import Audit
-from kafkasim.analysis.judging.readers.outside.results import StoredResults
 from kafkasim.analysis.judging.readers.overtaken import LostToRetention
 from kafkasim.analysis.judging.readers.passed import Readers
 from kafkasim.analysis.judging.readers.resets import NeedlessResets
+from kafkasim.analysis.judging.results import Audit, StoredResults
 from kafkasim.analysis.judging.settings import Settings, settings_of
 from kafkasim.analysis.judging.shares.judge import Shares
 
@@ -45,26 +40,24 @@ class Court:
         self.observer = Observer(trace, settings.hosts, settings.voters)
         self.invariants = Invariants(trace, self.history, settings.limits)
         losses, note = self.history.losses, self.observer.note
-        self.holes = holes = Contents(trace)
-        transactions, entered = TransactionHistory(trace), EnteredHoles(trace)
-        parts = (holes, transactions, Footing(trace, losses), entered)
-        self.delivery = Delivery(trace, losses, holes, transactions, entered)
-        self.atomicity = Atomicity(trace, *parts)
+        self.holes = holes = self.history.contents
+        self.delivery = Delivery(trace, self.history)
+        self.atomicity = Atomicity(trace, self.history)
         self.readers = readers = Readers(trace)
         self.shares = Shares(trace, losses, holes, settings.share_deliveries, note)
         self._judges = (
             self.delivery,
             NeedlessEpochs(trace),
             self.atomicity,
-            Outputs(trace, *parts),
+            Outputs(trace, self.history),
             LostToRetention(trace, readers, self.delivery, note),
-            StoredResults(trace, holes, losses, settings.storing_groups),
+            StoredResults(trace, self.history),
             NeedlessResets(trace, readers, losses, settings.own_groups),
             CommitOrder(trace, readers),
             Redeliveries(trace, readers),
             Idempotence(trace, holes),
             KeyOrder(trace, holes),
-            Audit(trace, losses, settings.audited),
+            Audit(trace, self.history, settings.audited),
             MissedDeletions(trace, holes, note),
             self.shares,
         )

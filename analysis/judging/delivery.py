@@ -18,11 +18,9 @@ from dataclasses import dataclass
 
 from kafkasim.analysis.judging.copies.overtaken import Overtaken
 from kafkasim.analysis.judging.finding import Finding
-from kafkasim.analysis.judging.footing import Footing, Spot
 from kafkasim.analysis.judging.group_members import Excuses, lost_group
-from kafkasim.analysis.judging.history.contents import Contents
-from kafkasim.analysis.judging.history.transactions import TransactionHistory
-from kafkasim.analysis.judging.holes import EnteredHoles
+from kafkasim.analysis.judging.history.footing import Spot
+from kafkasim.analysis.judging.history.history import History
 from kafkasim.analysis.judging.holes import Place as At
 from kafkasim.analysis.judging.invariants.traced import offsets_partition
 from kafkasim.analysis.judging.promise import FactSource
@@ -33,7 +31,6 @@ from kafkasim.analysis.judging.readers.removed_offsets import DeletedOffsets
 from kafkasim.analysis.judging.source import (
     UNCLEAN,
     Loss,
-    Losses,
     PartitionKey,
     acknowledged,
     deleted_below,
@@ -94,19 +91,12 @@ class _Noted:
 class Delivery:
     """Follows one run; :meth:`finish` returns its anomalies."""
 
-    def __init__(
-        self,
-        trace: FactSource,
-        losses: Losses,
-        contents: Contents,
-        transactions: TransactionHistory,
-        entered: EnteredHoles,
-    ) -> None:
-        self._losses = losses
-        self._holes = self.holes = contents
-        self._transactions = transactions
-        self._footing = Footing(trace, losses)
-        self._entered = entered
+    def __init__(self, trace: FactSource, history: History) -> None:
+        self._losses = history.losses
+        self._holes = self.holes = history.contents
+        self._transactions = history.transactions
+        self._footing = history.footing
+        self._entered = history.holes
         self._taken: dict[tuple[PartitionKey, int], tuple[Spot, int]] = {}
         """By partition and record id, what a leader took for a duplicate of other records: what
         its epoch rests on, and the producer id"""

@@ -16,10 +16,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kafkasim.analysis.judging.finding import Finding
-from kafkasim.analysis.judging.footing import END, Footing, Spot
-from kafkasim.analysis.judging.history.contents import COMMITTED, Contents
-from kafkasim.analysis.judging.history.transactions import TransactionHistory
-from kafkasim.analysis.judging.holes import EnteredHoles, Place
+from kafkasim.analysis.judging.history.contents import COMMITTED
+from kafkasim.analysis.judging.history.footing import END, Spot
+from kafkasim.analysis.judging.history.history import History
+from kafkasim.analysis.judging.holes import Place
 from kafkasim.analysis.judging.promise import FactSource, follow
 from kafkasim.analysis.judging.source import DELETING, PartitionKey
 from kafkasim.model import facts
@@ -37,18 +37,11 @@ Visible = dict[PartitionKey, dict[int, int]]
 class Outputs:
     """lost-output, duplicate-output: what the processors of a run have read and written."""
 
-    def __init__(
-        self,
-        trace: FactSource,
-        contents: Contents,
-        transactions: TransactionHistory,
-        footing: Footing,
-        holes: EnteredHoles,
-    ) -> None:
-        self._contents = contents
-        self._transactions = transactions
-        self._footing = footing
-        self._holes = holes
+    def __init__(self, trace: FactSource, history: History) -> None:
+        self._contents = history.contents
+        self._transactions = history.transactions
+        self._footing = history.footing
+        self._holes = history.holes
         self._processors: dict[tuple[str, tuple[str, ...], str], None] = {}
         """Group, topics that it reads, topic that it writes"""
         self._names: dict[str, str] = {}  # topic id -> name, of topics that exist
@@ -84,7 +77,7 @@ class Outputs:
 
     def on_Appended(self, seq: int, _t: int, _node: str, fact: facts.Appended) -> None:
         """Take what was written to an output topic."""
-        written = self._appended.get(self._names[fact.topic_id]) if self._processors else None
+        written = self._appended.get(self._names.get(fact.topic_id, ""))
         if written is not None:
             key = (fact.topic_id, fact.partition)
             for offset, record_id in enumerate(fact.record_ids, fact.base_offset):
@@ -106,7 +99,7 @@ class Outputs:
 
     def on_Positioned(self, seq: int, _t: int, _node: str, fact: facts.Positioned) -> None:
         """Take where a group begins, and whether that is below its commit."""
-        if fact.reason == "none" or fact.group not in self._given:
+        if fact.reason == "none":
             return
         key = (fact.topic_id, fact.partition)
         place = (fact.group, key)

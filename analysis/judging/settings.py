@@ -23,7 +23,6 @@ class Settings:
     limits: BrokerLimits = field(default_factory=BrokerLimits)
     share_deliveries: int = 5  # group.share.delivery.count.limit
     own_groups: tuple[str, ...] = ()  # groups whose members are a user's application
-    storing_groups: tuple[str, ...] = ()  # groups whose members may keep results on their disks
     audited: tuple[str, ...] = ()  # topics of which producers publish how many records they sent
 
     def allows_unclean(self, topic: str) -> bool:

@@ -8,7 +8,7 @@ from kafkasim.analysis.judging.settings import EVERY, Settings
 from kafkasim.analysis.judging.source import BrokerLimits
 from kafkasim.model.config import BrokerConfig
 from kafkasim.scenarios.language.tables import Scenario
-from kafkasim.scenarios.running.outside.groups import audited, own_groups, storing_groups
+from kafkasim.scenarios.running.outside.groups import audited, own_groups
 from kafkasim.scenarios.running.sharing.settings import delivery_limit
 
 ALLOWS_UNCLEAN = "unclean.leader.election.enable"
@@ -26,7 +26,6 @@ def judged_settings(
         limits=_limits(BrokerConfig.from_properties(scenario.cluster.config)),
         share_deliveries=delivery_limit(scenario),
         own_groups=tuple(own_groups(scenario)),
-        storing_groups=tuple(storing_groups(scenario)),
         audited=audited(scenario),
     )
 

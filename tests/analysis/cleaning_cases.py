@@ -156,12 +156,6 @@ LATEST_CASES: dict[str, tuple[Case, dict[str, int]]] = {
         [topic(), *keyed(0, "a"), *marker(1, False), mark(2), cleaned(0, 1, end=2)], {}),
     "cleaned: for a value that its leader kept, and led again": (
         [*TWO_LEADERS, led(1, 3, 2), mark(2, epoch=3), cleaned(0, 1, end=2)], {}),
-    "cleaned: for a value that its leader truncated, and led again": (
-        [*TWO_LEADERS, ("broker-1", facts.Replicated(T, 0, 2, 2, 1, 2)), led(1, 3, 2),
-         mark(2, epoch=3), cleaned(0, 1, end=2)], {"LATEST": 1}),
-    "cleaned: for a value of a deposed leader": (
-        [*TWO_LEADERS, led(2, 3, 2), mark(2, epoch=3, broker=2), cleaned(0, 1, end=2, broker=2)],
-        {"LATEST": 1}),
     "cleaned: a deletion at once": ([*DELETED, cleaned(0, 1, end=2)], {"LATEST": 1}),
     "cleaned: a deletion that was met a moment ago": (
         [*DELETED, cleaned(end=2, began=5), cleaned(0, 1, end=2, began=1004)], {"LATEST": 1}),
@@ -275,10 +269,6 @@ DELETION_CASES: dict[str, tuple[Case, dict[str, int]]] = {
     "a value was removed where a leader in between had a deletion": (
         [*led_again(keyed(1, "b"), keyed(1, "a", gone=(1,), epoch=2)),
          cleaned(1, 2, end=3, began=505), polled([2], [102])], {}),
-    "a deletion was removed too early where a leader in between had a value": (
-        [*led_again(keyed(1, "a", gone=(1,)), keyed(1, "b", epoch=2)),
-         cleaned(1, 2, end=3, began=505), polled([2], [102])],
-        {"LATEST": 1, "lost-deletion": 1}),
     "a deletion was removed behind its delete horizon": (
         [*READ_VALUE, cleaned(1, 2, end=3, began=1005), polled([2], [102])], {}),
 }  # fmt: skip

@@ -98,9 +98,6 @@ CUT_OFF: dict[str, tuple[Case, dict[str, int]]] = {
     "not skipped: a marker that was passed before a record took its place": (
         [*READ, polled([0], [100], position=2), wrote(1, 201, epoch=2), wrote(2, 202, epoch=2),
          polled([2], [202])], {}),
-    "skipped: a record that took its place before it was passed": (
-        [*READ, polled([0], [100]), wrote(1, 201, epoch=2), wrote(2, 202, epoch=2),
-         polled([2], [202])], {"poll-skip": 1}),
     "skipped: a record at the end of a poll": (
         [positioned(0), wrote(0, 100, 101), *marker(2, True), polled([0], [100], position=3)],
         {"poll-skip": 1}),
@@ -121,11 +118,6 @@ CUT_OFF: dict[str, tuple[Case, dict[str, int]]] = {
     "not skipped: aborted when it was fetched": (
         [READ_COMMITTED, positioned(0), appended(0, 1), *marker(1, False), wrote(2, 102), *LOST,
          wrote(2, 202, epoch=2), polled([2], [102])], {}),
-    "skipped: what was fetched is of the log that has a record there": (
-        [*READ, *LOST, wrote(2, 202, epoch=2), polled([0, 2], [200, 202])], {"poll-skip": 1}),
-    "skipped: what was fetched had a record where a marker is now": (
-        [positioned(0), wrote(0, 100, 101, 102), wrote(0, 200, epoch=2), *marker(1, True, epoch=2),
-         wrote(2, 202, epoch=2), polled([0, 2], [100, 102])], {"poll-skip": 1}),
     "not skipped: fetched since, by a poll without a record, where a record was": (
         [positioned(0), wrote(0, 100, 101), polled([0], [100]), wrote(0, 200, epoch=2),
          *marker(1, True, epoch=2), polled([], [], position=2)], {}),
@@ -134,22 +126,9 @@ CUT_OFF: dict[str, tuple[Case, dict[str, int]]] = {
          *marker(2, True, epoch=2), polled([1], [101], position=3)], {}),
     "not skipped: behind what a leader that comes back has kept": (
         [*CAME_BACK, led(1, 3, 3), polled([1], [101], position=3)], {}),
-    "skipped: behind what no later leader has kept": (
-        [*CAME_BACK, led(3, 3, 3), polled([1], [101], position=3)], {"poll-skip": 1}),
-    "skipped: by a poll without a record, whichever log it has read": (
-        [positioned(0), wrote(0, 100, 101), *marker(2, True), polled([0], [100]),
-         wrote(0, 200, 201, epoch=2), polled([], [], position=2)], {"poll-skip": 1}),
-    "skipped: a position that was set tells nothing of the log": (
-        [*READ[:-1], polled([0], [100]), *LOST, positioned(1, "committed"),
-         polled([], [], position=2)],
-        {"poll-skip": 1}),
     "not skipped by commit: a marker that was passed before a record took its place": (
         [topic(), *READ[:-1], polled([0], [100], position=2), processed(0, 1), committed(2),
          wrote(1, 201, epoch=2), committed(2), final(1, 100, 201, leading=True)], {}),
-    "skipped by commit: a record that took its place before it was passed": (
-        [topic(), *READ[:-1], polled([0], [100]), processed(0, 1), committed(1),
-         wrote(1, 201, epoch=2), committed(2), final(1, 100, 201, leading=True)],
-        {"skipped-by-commit": 1}),
 }  # fmt: skip
 """A leader has cut off what a member has read, and appends something else."""
 
@@ -265,10 +244,6 @@ GAP_CASES: dict[str, tuple[Case, dict[str, int]]] = {
         [topic(), READ_COMMITTED, beside(positioned(0, member="m2")), appended(0, 1),
          acked(0, 100), *marker(1, False), committed(2), final(1, 100, leading=True)],
         {"unseen": 1, "skipped-by-commit": 1}),
-    "skipped: where a marker was truncated": (
-        [READ_COMMITTED, positioned(0), appended(0, 1), *marker(1, False),
-         appended(1, 2, producer=-1, epoch=2), *marker(2, False, epoch=2),
-         appended(3, 4, producer=-1, epoch=2), polled([3], [103])], {"poll-skip": 1}),
     "not unseen, not skipped by commit: aborted": (
         [topic(), READ_COMMITTED, positioned(0), appended(0, 1), acked(0, 100),
          *marker(1, False), committed(2), final(1, 100, leading=True)], {}),
@@ -282,19 +257,9 @@ GAP_CASES: dict[str, tuple[Case, dict[str, int]]] = {
         [topic(), READ_COMMITTED, positioned(0), *marker(0, True), committed(1),
          appended(0, 1, producer=-1, epoch=2), *marker(1, True, epoch=2),
          final(1, 100, -1, leading=True)], {}),
-    "skipped by a later commit: a record where a marker was truncated": (
-        [topic(), READ_COMMITTED, positioned(0), *marker(0, True), committed(1),
-         appended(0, 1, producer=-1, epoch=2), *marker(1, True, epoch=2), committed(2),
-         final(1, 100, -1, leading=True)], {"skipped-by-commit": 1}),
     "not skipped: aborted in the log of a leader that led again": (
         [*TWO_LEADERS, led(1, 3, 3), appended(3, 4, producer=-1, epoch=3), polled([3], [103])],
         {}),
-    "skipped: the marker was truncated with its leader's log": (
-        [*TWO_LEADERS, led(2, 3, 2), *of_broker(2, appended(2, 3, producer=-1, epoch=3)),
-         polled([2], [102])], {"poll-skip": 1}),
-    "skipped: the leader that led again had copied the second one's record": (
-        [*TWO_LEADERS, ("broker-1", facts.Replicated(T, 0, 2, 2, 1, 2)), led(1, 3, 2),
-         appended(2, 3, producer=-1, epoch=3), polled([2], [102])], {"poll-skip": 1}),
     "not unseen: above the last stable offset": (
         [READ_COMMITTED, positioned(0), acked(0, 100), final(1, 100, leading=True, stable=0)], {}),
     "not a duplicate: sent again after an abort": (

@@ -12,11 +12,9 @@ from tests.analysis.analysis_rows import (
     READ_COMMITTED,
     Case,
     T,
-    acked,
     appended,
     committed,
     final,
-    led,
     marker,
     polled,
     positioned,
@@ -26,7 +24,6 @@ from tests.analysis.analysis_rows import (
 )
 from tests.analysis.gap_cases import NEXT, of_next
 from tests.scenarios.transaction_cases import COORDINATORS, OFFSETS, OUT, Losses, loss
-from tests.scenarios.transaction_cases import appended as written
 
 
 def starts(offset: int, reason: str = "retention") -> tuple[str, facts.LogStart]:
@@ -259,157 +256,29 @@ AUDIT_CASES: dict[str, tuple[Case, dict[str, int]]] = {
     "a window with too many records": ([counted(0, 5), published(0, 4)], {"audit-surplus": 1}),
 }  # fmt: skip
 
-Excused = tuple[Case, dict[str, int], Losses, Losses]
-"""A case, what it shows, the losses of which each explains it, and those of which none does."""
+Excused = tuple[Case, Losses, Losses]
+"""A case, the losses of which each explains it, and those of which none does."""
 
 UNCLEAN = loss(reason="unclean-election")
 KNOWN = ("broker-1", facts.GroupState("g", "Empty", 1, (), "", "loaded"))  # names the group
-TWICE = [positioned(0), polled([0, 1], [100, 101])]  # rows 3 and 4
-
-# Rows 3 to 10: a transaction is aborted, its marker is lost, and it is committed.
-HIDDEN = [*COORDINATORS, topic(), READ_COMMITTED, positioned(0), appended(0, 2), *marker(2, False),
-          led(2, 2, 2), *marker(2, True, epoch=2)]  # fmt: skip
+ELSEWHERE = ((OUT, 0), loss())
 
 RESULT_EXCUSES: dict[str, Excused] = {
-    "stored twice: it was delivered twice": (
-        [*COORDINATORS, topic(), *TWICE, positioned(0, "committed"), polled([0, 1], [100, 101]),
-         LED, stored(0, 0, 1), KNOWN],
-        {"duplicate-result": 1, "duplicate": 1},
-        [(OFFSETS, loss(seq=5)), ((T, 0), loss(0, 1, seq=5))],
-        [(OFFSETS, loss(seq=7)), ((T, 0), loss(0, 1, seq=3)), ((T, 0), loss(0, 1, seq=7)),
-         ((T, 0), loss(1, 2, seq=5)), ((OUT, 0), loss(seq=5)), (OFFSETS, UNCLEAN)]),
-    "stored twice: a reset led back to it": (
-        [*COORDINATORS, topic(), *TWICE, positioned(0, "earliest", "m2"),
-         polled([0, 1], [100, 101], "m2"), LED, stored(0, 0, 1), KNOWN],
-        {"duplicate-result": 1, "duplicate": 1},
-        [(OFFSETS, loss(seq=4)), ((T, 0), loss(5, 9, seq=4))],
-        [((T, 0), loss(5, 9, seq=6)), ((OUT, 0), loss(seq=4))]),
-    "stored twice: it was delivered once": (
-        [*COORDINATORS, topic(), *TWICE, LED, stored(0, 0, 1), KNOWN], {"duplicate-result": 1},
-        [], [(OFFSETS, loss(seq=2)), (OFFSETS, loss()), ((T, 0), loss(0, 1, seq=5))]),
-    "no result: a reset passed over it": (
-        [*COORDINATORS, topic(), positioned(0), polled([0], [100]), positioned(2, "latest", "m2"),
-         polled([2], [102], "m2"), LED, stored(0, 2), KNOWN],
-        {"lost-result": 1},
-        [(OFFSETS, loss(seq=4)), ((T, 0), loss(1, 2, seq=4))],
-        [(OFFSETS, loss(seq=6)), ((T, 0), loss(1, 2, seq=6)), ((OUT, 0), loss(seq=4))]),
-    "no result: the group got the record": (
-        [*COORDINATORS, topic(), positioned(0), polled([0, 1, 2], [100, 101, 102]), LED,
-         stored(0, 2), KNOWN],
-        {"lost-result": 1}, [], [(OFFSETS, loss()), ((T, 0), loss(1, 2))]),
-    "no result: its marker was lost": (
-        [*HIDDEN, LED, stored(0, 2), KNOWN], {"lost-result": 1},
-        [((T, 0), loss(2, 3, seq=8)), ((T, 0), loss(1, 3, seq=8))],
-        [((T, 0), loss(0, 1, seq=8)), ((T, 0), loss(3, 9, seq=8)), ((T, 0), loss(1, 3, seq=5)),
-         (OFFSETS, loss())]),
-    "no result: a marker stood there, and was lost": (
-        [*COORDINATORS, topic(), READ_COMMITTED, positioned(0), appended(0, 1), *marker(1, True),
-         appended(1, 2, producer=8, epoch=2), LED, stored(0, 2), KNOWN], {"lost-result": 1},
-        [((T, 0), loss(1, 2, seq=7))], [((T, 0), loss(2, 3, seq=7)), ((T, 0), loss(1, 2, seq=6))]),
-    "no result: the record stood there all the time": (
-        [*COORDINATORS, topic(), READ_COMMITTED, positioned(0), appended(0, 2), *marker(2, True),
-         LED, stored(0, 2), KNOWN], {"lost-result": 1}, [],
-        [((T, 0), loss(1, 2)), ((T, 0), loss(2, 3)), ((T, 0), loss(5, 9)), (OFFSETS, loss())]),
-    "no result: another producer's transaction was aborted": (
-        [*COORDINATORS, topic(), READ_COMMITTED, positioned(0), appended(0, 2, producer=8),
-         *marker(2, False), LED, stored(0, 2), KNOWN], {"lost-result": 1}, [],
-        [((T, 0), loss(1, 2)), ((T, 0), loss(2, 3))]),
+    "stored twice: rests on what the group had committed, and on the record": (
+        [*COORDINATORS, topic(), positioned(0), LED, stored(0, 1, 1), KNOWN],
+        [(OFFSETS, loss()), ((T, 0), loss(1, 2)), ((T, 0), loss(1, 9))],
+        [((T, 0), loss(0, 1)), ELSEWHERE, (OFFSETS, UNCLEAN)]),
+    "no result: rests on the record, and on the markers behind it": (
+        [*COORDINATORS, topic(), positioned(0), LED, stored(0, 2), KNOWN],
+        [(OFFSETS, loss()), ((T, 0), loss(2, 3))],
+        [((T, 0), loss(0, 1)), ELSEWHERE, ((T, 0), UNCLEAN)]),
 }  # fmt: skip
 
-
-def again(base: int, record_id: int, epoch: int = 1) -> tuple[str, facts.Appended]:
-    """Another broker leads and appends."""
-    batch = facts.Appended(T, 0, epoch, base, base + 1, 8, 0, 0, (record_id,))
-    return ("broker-2", batch)
-
-
-def leads(node: int, epoch: int, end: int) -> tuple[str, facts.BecameLeader]:
-    return (f"broker-{node}", facts.BecameLeader(T, 0, epoch, epoch, end, 0, (1, 2)))
-
-
-EXPOSED = ("broker-1", facts.HighWatermark(T, 0, 0, 2, 1, (1, 2)))  # by the first leader
-
-# Rows 3 to 5: the records are appended and acknowledged; then the group gets the first one.
-SENT = [*COORDINATORS, topic(), *written(0, 100), *written(1, 101), acked(0, 100, 101)]
-GOT = [polled([0], [100]), processed(0, 1), counted(0, 1)]  # rows 6 to 8
-
-# It gets both in rows 6 to 8, and the second one again.
-BOTH = [polled([0, 1], [100, 101]), processed(0, 2), counted(0, 2)]
-MORE = [positioned(1, "committed"), polled([1], [101]), processed(1, 2), counted(0, 1)]
-SURPLUS = {"audit-surplus": 1, "duplicate": 1}
-OTHERS = [("consumer-2", fact) for _, fact in MORE]
-
 AUDIT_EXCUSES: dict[str, Excused] = {
-    "a window of which nothing came: each record must be lost": (
-        [*SENT, published(0, 2), KNOWN], {"audit-missing": 1}, [((T, 0), loss(0, 2))],
-        [((T, 0), loss(0, 1)), ((T, 0), loss(1, 2)), ((T, 0), loss(0, 2, seq=4))]),
-    "a window with too few records: the group got one of them": (
-        [*SENT, *GOT, published(0, 2), KNOWN], {"audit-missing": 1}, [((T, 0), loss(1, 2))],
-        [((T, 0), loss(0, 1)), ((T, 0), loss(2, 9)), ((T, 0), loss(1, 2, seq=4)),
-         (OFFSETS, loss()), ((OUT, 0), loss()), ((T, 0), UNCLEAN)]),
-    "a window with too few records: its member died before it counted one": (
-        [*SENT, polled([0, 1], [100, 101]), processed(0, 1), counted(0, 1), published(0, 2), KNOWN],
-        {"audit-missing": 1}, [((T, 0), loss(1, 2))], [((T, 0), loss(0, 1))]),
-    "a window with too few records: one that nobody acknowledged was lost": (
-        [*SENT[:-1], acked(0, 100), published(0, 1), KNOWN], {"audit-missing": 1},
-        [((T, 0), loss(0, 1))], [((T, 0), loss(1, 2))]),
-    "a window with too few records: nobody appended them": (
-        [*COORDINATORS, topic(), acked(0, 100, 101), published(0, 2), KNOWN],
-        {"audit-missing": 1}, [], [((T, 0), loss())]),
-    "a window with too few records: a later leader has another one there": (
-        [*SENT, *GOT, leads(2, 1, 1), again(1, 102), published(0, 2), KNOWN],
-        {"audit-missing": 1}, [((T, 0), loss(1, 2, seq=9))], [((T, 0), loss(1, 2, seq=11))]),
-    "a window with too few records: a later leader has it behind the first copy": (
-        [*SENT, *GOT, leads(2, 1, 2), again(2, 101), published(0, 2), KNOWN],
-        {"audit-missing": 1}, [((T, 0), loss(1, 3, seq=11))],
-        [((T, 0), loss(1, 2, seq=11)), ((T, 0), loss(2, 3, seq=11))]),
-    "a window with too few records: a later leader has it in place of the first copy": (
-        [*SENT, *GOT, leads(2, 1, 1), again(1, 101), published(0, 2), KNOWN],
-        {"audit-missing": 1}, [((T, 0), loss(1, 2, seq=11))], [((T, 0), loss(1, 2, seq=9))]),
-    "a window with too few records: a deposed leader exposes one": (
-        [*SENT, *GOT, leads(2, 1, 1), again(1, 102), EXPOSED, published(0, 2), KNOWN],
-        {"audit-missing": 1}, [((T, 0), loss(1, 2, seq=11))], [((T, 0), loss(1, 2, seq=12))]),
-    "a window with too few records: who was deposed leads again": (
-        [*SENT, *GOT, leads(2, 1, 1), again(1, 102), leads(1, 2, 2), published(0, 2), KNOWN],
-        {"audit-missing": 1}, [((T, 0), loss(1, 2, seq=12))], []),
-    "a window with too few records: a reset passed over it": (
-        [*SENT, positioned(2, "latest"), published(0, 2), KNOWN], {"audit-missing": 1},
-        [(OFFSETS, loss(seq=4)), ((T, 0), loss(5, 9, seq=4))],
-        [(OFFSETS, loss(seq=6)), ((T, 0), loss(5, 9, seq=6))]),
-    "a window with too few records: a reset passed over one of them": (
-        [*SENT, positioned(1, "latest"), published(0, 2), KNOWN], {"audit-missing": 1},
-        [((T, 0), loss(1, 2, seq=5))], [(OFFSETS, loss(seq=5)), ((T, 0), loss(5, 9, seq=5))]),
-    "a window with too many records": (  # polled in rows 6 and 10
-        [*SENT, *BOTH, *MORE, published(0, 2), KNOWN], SURPLUS,
-        [(OFFSETS, loss(seq=7)), (OFFSETS, loss(seq=9))],
-        [(OFFSETS, loss(seq=5)), (OFFSETS, loss(seq=11)), ((T, 0), loss(1, 2, seq=8)),
-         ((T, 0), loss(0, 1, seq=8)), ((T, 0), loss(5, 9, seq=8)), (("offsets", 1), loss(seq=8))]),
-    "a window with too many records: another member has got one again": (
-        [*SENT, *BOTH, *OTHERS, published(0, 2), KNOWN], SURPLUS,
-        [(OFFSETS, loss(seq=8))], [(OFFSETS, loss(seq=11))]),
-    "a window with too many records: a reset led back to one": (
-        [*SENT, *BOTH, positioned(1, "earliest"), *MORE[1:], published(0, 2), KNOWN],
-        SURPLUS | {"needless-reset": 1},
-        [((T, 0), loss(5, 9, seq=8))], [((T, 0), loss(5, 9, seq=10)), (OFFSETS, loss(seq=11))]),
-    "a window with too many records: a reset passed over it": (
-        [*SENT, *BOTH, positioned(2, "earliest"), *MORE, published(0, 2), KNOWN],
-        SURPLUS | {"needless-reset": 1},
-        [], [((T, 0), loss(5, 9, seq=12))]),
-    "a window with too many records: another copy took the place of a lost one": (
-        [*SENT, *BOTH, leads(2, 1, 1), again(1, 101), *MORE, published(0, 2), KNOWN], SURPLUS,
-        [((T, 0), loss(1, 2, seq=9))],
-        [((T, 0), loss(0, 1, seq=9)), ((T, 0), loss(1, 2, seq=11)), (OFFSETS, loss(seq=9))]),
-    "a window with too many records: another copy stands beside the first one": (
-        [*SENT, *BOTH, leads(2, 1, 2), again(2, 101), polled([2], [101]), processed(2, 3),
-         counted(0, 1), published(0, 2), KNOWN], {"audit-surplus": 1},
-        [], [((T, 0), loss(5, 9, seq=9)), (OFFSETS, loss(seq=9))]),
-    "a window with too many records: got three times": (
-        [*SENT, *BOTH, *MORE, *MORE, published(0, 2), KNOWN], SURPLUS,
-        [], [(OFFSETS, loss(seq=8)), (OFFSETS, loss(seq=12))]),
-    "a window with too many records: nothing came twice": (
-        [*SENT[:-1], acked(0, 100), *BOTH, published(0, 1), KNOWN], {"audit-surplus": 1},
-        [], [(OFFSETS, loss(seq=7)), ((T, 0), loss(1, 2, seq=7))]),
-    "a window with too many records: polled twice, and counted once": (
-        [*SENT, BOTH[0], positioned(0, "committed"), *BOTH, counted(0, 1), published(0, 2), KNOWN],
-        SURPLUS, [], [(OFFSETS, loss(seq=6)), (OFFSETS, loss(seq=9))]),
+    "a window that lacks records: rests on the topic, and on what the group had committed": (
+        [*COORDINATORS, topic(), published(0, 2), KNOWN],
+        [(OFFSETS, loss()), ((T, 0), loss())], [ELSEWHERE, ((T, 0), UNCLEAN)]),
+    "a window with too many records": (
+        [*COORDINATORS, topic(), counted(0, 3), published(0, 2), KNOWN],
+        [(OFFSETS, loss()), ((T, 0), loss())], [ELSEWHERE, (OFFSETS, UNCLEAN)]),
 }  # fmt: skip

@@ -23,6 +23,7 @@ from tests.analysis.cleaning_cases import (
     keyed,
 )
 from tests.scenarios.fact_makers import FakeTrace
+from tests.scenarios.histories import history_of
 from tests.scenarios.invariant_stories.judged import judged
 
 
@@ -61,7 +62,7 @@ def test_an_aborted_deletion_is_not_missed() -> None:
 def test_what_readers_may_lack(name: str) -> None:
     rows, expected = CLEANED_READS[name]
     trace = FakeTrace()
-    delivery = Delivery(trace, lambda _key: [])
+    delivery = Delivery(trace, history_of(trace, lambda _key: []))
     trace.record(list(rows))
     found = {anomaly.name: anomaly.count for anomaly in delivery.finish()}
     assert found == expected

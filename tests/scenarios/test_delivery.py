@@ -25,6 +25,7 @@ from tests.scenarios.fact_makers import (
     processed,
     tombstone,
 )
+from tests.scenarios.histories import history_of
 from tests.scenarios.transaction_cases import ORDER_SENT, OVERTAKEN, TAKEN
 
 TOPIC: list[Row] = [("controller-1", created())]
@@ -132,7 +133,7 @@ def judge(rows: Sequence[Row], forgiven: str = "") -> list[tuple[str, int, str]]
     """Return (name, count, excuse) of the anomalies that the facts show."""
     trace = FakeTrace()
     losses = [Loss(0, 1 << 60, 5, 1, forgiven)] if forgiven else []
-    delivery = Delivery(trace, lambda _key: losses)
+    delivery = Delivery(trace, history_of(trace, lambda _key: losses))
     trace.record([*TOPIC, *rows])
     return [(found.name, found.count, found.expected_by) for found in delivery.finish()]
 
@@ -188,7 +189,7 @@ def test_a_loss_outside_the_budget_is_expected() -> None:
 
 def test_a_loss_excuses_the_records_that_were_lost_and_no_others() -> None:
     trace = FakeTrace()
-    delivery = Delivery(trace, lambda _key: [Loss(1, 2, 5, 1, "lost")])
+    delivery = Delivery(trace, history_of(trace, lambda _key: [Loss(1, 2, 5, 1, "lost")]))
     trace.record([*TOPIC, ACKED_BOTH, ("broker-1", final([]))])
     assert [(found.name, found.count, found.expected_by) for found in delivery.finish()] == [
         ("lost-write", 1, ""), ("lost-write", 1, "lost"),
@@ -198,7 +199,7 @@ def test_a_loss_excuses_the_records_that_were_lost_and_no_others() -> None:
 def explained(rows: Sequence[Row], key: tuple[str, int], loss: Loss) -> dict[str, tuple[str, str]]:
     """Return (excuse, cause) of each anomaly that the facts show after this loss."""
     trace = FakeTrace()
-    delivery = Delivery(trace, lambda asked: [loss] if asked == key else [])
+    delivery = Delivery(trace, history_of(trace, lambda asked: [loss] if asked == key else []))
     trace.record([*TOPIC, *rows])
     return {found.name: (found.expected_by, found.cause) for found in delivery.finish()}
 
@@ -304,7 +305,8 @@ def test_a_record_taken_for_a_duplicate_was_lost_with_its_epoch(story: str) -> N
     rows, good, bad = TAKEN[story]
     for number, (place, loss) in enumerate([*good, *bad]):
         trace = FakeTrace()
-        delivery = Delivery(trace, lambda key, at=place, one=loss: [one] if key == at else [])
+        history = history_of(trace, lambda key, at=place, one=loss: [one] if key == at else [])
+        delivery = Delivery(trace, history)
         trace.record(rows)
         (found,) = [each for each in delivery.finish() if each.name == "lost-write"]
         assert found.expected_by == (loss.reason if number < len(good) else ""), loss
@@ -340,7 +342,7 @@ def test_a_stall_excuses_the_records_that_the_group_could_not_read(
     positions: dict[tuple[str, tuple[str, int]], int], reason: str, excuse: str
 ) -> None:
     trace = FakeTrace()
-    delivery = Delivery(trace, lambda _key: [])
+    delivery = Delivery(trace, history_of(trace, lambda _key: []))
     trace.record([*TOPIC, ACKED_BOTH, AT_ZERO, ("consumer-1", polled((0,), (10,))), BOTH])
     delivery.stalled.learn(positions, reason)
     assert [(a.name, a.offset, a.expected_by) for a in delivery.finish()] == [("unseen", 1, excuse)]
@@ -351,7 +353,7 @@ def test_a_stall_excuses_a_record_only_if_each_other_group_has_a_reason_too(lost
     home = ("offsets-id", partition_for("audit", 50))
     gone = {home: [Loss(0, 5, 3, 0, "last-replica-standing")]} if lost else {}
     trace = FakeTrace()
-    delivery = Delivery(trace, lambda key: gone.get(key, []))
+    delivery = Delivery(trace, history_of(trace, lambda key: gone.get(key, [])))
     offsets = facts.TopicCreated(2, home[0], "__consumer_offsets", 50, 3, 1)
     other = facts.Positioned("audit", "a1", T, 0, 0, "earliest")
     trace.record(

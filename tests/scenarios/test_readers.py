@@ -12,10 +12,10 @@ from kafkasim.analysis.judging.history.contents import Contents
 from kafkasim.analysis.judging.readers.commits import CommitOrder
 from kafkasim.analysis.judging.readers.key_order import KeyOrder
 from kafkasim.analysis.judging.readers.noted.observations import LagObserver
-from kafkasim.analysis.judging.readers.outside.audit import Audit
 from kafkasim.analysis.judging.readers.overtaken import LostToRetention
 from kafkasim.analysis.judging.readers.passed import Readers
 from kafkasim.analysis.judging.readers.resets import NeedlessResets
+from kafkasim.analysis.judging.results import Audit
 from kafkasim.analysis.judging.source import Loss, PartitionKey
 from kafkasim.model import facts
 from tests.analysis.analysis_rows import positioned
@@ -30,13 +30,14 @@ from tests.analysis.reader_cases import (
     starts,
 )
 from tests.scenarios.fact_makers import FakeTrace, T
+from tests.scenarios.histories import history_of
 
 
 @pytest.mark.parametrize("name", RETENTION_CASES)
 def test_retention(name: str) -> None:
     rows, expected = RETENTION_CASES[name]
     trace = FakeTrace()
-    judge = LostToRetention(trace, Readers(trace), Delivery(trace, lambda _key: []))
+    judge = LostToRetention(trace, Readers(trace), Delivery(trace, history_of(trace)))
     trace.record(list(rows))
     assert {anomaly.name: 1 for anomaly in judge.finish()} == expected
 
@@ -53,7 +54,7 @@ def test_order_per_key(name: str) -> None:
 
 def test_what_is_lost_to_retention_is_counted_once_for_each_record() -> None:
     trace, noted = FakeTrace(), []
-    readers, delivery = Readers(trace), Delivery(trace, lambda _key: [])
+    readers, delivery = Readers(trace), Delivery(trace, history_of(trace))
     judge = LostToRetention(trace, readers, delivery, lambda name, _: noted.append(name))
     trace.record([positioned(0), starts(3), positioned(4, "latest")])
     (anomaly,) = judge.finish()
@@ -84,18 +85,18 @@ def test_a_group_has_caught_up_with_the_present_high_watermark_only() -> None:
 def test_audit(name: str) -> None:
     rows, expected = AUDIT_CASES[name]
     trace = FakeTrace()
-    judge = Audit(trace, lambda _key: [], ["orders"])
+    judge = Audit(trace, history_of(trace), ["orders"])
     trace.record(list(rows))
     assert {anomaly.name: 1 for anomaly in judge.finish()} == expected
 
 
 @pytest.mark.parametrize("name", AUDIT_EXCUSES)
 def test_a_legal_loss_explains_the_windows_that_rested_on_it_alone(name: str) -> None:
-    rows, _, good, bad = AUDIT_EXCUSES[name]
+    rows, good, bad = AUDIT_EXCUSES[name]
 
     def excuses(key: PartitionKey, loss: Loss) -> list[str]:
         trace = FakeTrace()
-        judge = Audit(trace, lambda of: [loss] if of == key else [], ["orders"])
+        judge = Audit(trace, history_of(trace, lambda of: [loss] if of == key else []), ["orders"])
         trace.record(list(rows))
         return [anomaly.expected_by for anomaly in judge.finish()]
 

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 import kafkasim
-from kafkasim.analysis.judging.history.contents import Contents
-from kafkasim.analysis.judging.readers.outside.results import StoredResults
+from kafkasim.analysis.judging.results import StoredResults
 from kafkasim.analysis.judging.source import Loss, PartitionKey
 from kafkasim.model.storage.files import Corrupt
 from kafkasim.scenarios.applications.database.database import _difference, image, rows
 from kafkasim.scenarios.language.spec import ScenarioError
 from tests.analysis.reader_cases import RESULT_CASES, RESULT_EXCUSES
 from tests.scenarios.fact_makers import FakeTrace
+from tests.scenarios.histories import history_of
 
 LEDGER = Path(__file__).parents[1] / "example_project" / "ledger.py"
 SCENARIO = "store-offsets-with-results"
@@ -42,18 +42,18 @@ def test_a_database_is_what_its_whole_commits_give() -> None:
 def test_results(name: str) -> None:
     found, expected = RESULT_CASES[name]
     trace = FakeTrace()
-    judge = StoredResults(trace, Contents(trace), lambda _key: [], ["g"])
+    judge = StoredResults(trace, history_of(trace))
     trace.record(list(found))
     assert {anomaly.name: 1 for anomaly in judge.finish()} == expected
 
 
 @pytest.mark.parametrize("name", RESULT_EXCUSES)
 def test_a_legal_loss_explains_the_results_that_rested_on_it_alone(name: str) -> None:
-    rows, _, good, bad = RESULT_EXCUSES[name]
+    rows, good, bad = RESULT_EXCUSES[name]
 
     def excuses(key: PartitionKey, loss: Loss) -> list[str]:
         trace = FakeTrace()
-        judge = StoredResults(trace, Contents(trace), lambda of: [loss] if of == key else [], ["g"])
+        judge = StoredResults(trace, history_of(trace, lambda of: [loss] if of == key else []))
         trace.record(list(rows))
         return [anomaly.expected_by for anomaly in judge.finish()]
 

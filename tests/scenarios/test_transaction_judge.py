@@ -1,40 +1,25 @@
-"""The run's judge of transactions, on stories that the checks of Spark are told, too."""
+"""The judges of transactions: torn, hanging, seen too early, outputs lost or written twice."""
 
 from __future__ import annotations
 
 import pytest
 
-from kafkasim.analysis.judging.delivery import Delivery
-from kafkasim.analysis.judging.history.contents import Contents
+from kafkasim.analysis.judging.atomicity import Atomicity, NeedlessEpochs
+from kafkasim.analysis.judging.outputs import Outputs
 from kafkasim.analysis.judging.source import Loss
-from kafkasim.analysis.judging.transactions.judge import Transactions
-from kafkasim.analysis.judging.transactions.known.given_again import GivenBack
 from kafkasim.scenarios.language.vocabulary import ANOMALIES
-from tests.scenarios.carried_cases import CARRIED
 from tests.scenarios.fact_makers import FakeTrace
-from tests.scenarios.invariant_stories.judged import LIMITS
+from tests.scenarios.histories import history_of
 from tests.scenarios.transaction_cases import (
     ATTEMPTS,
-    BACK,
     EXCUSES,
-    EXPIRED_OFFSETS,
-    LATE_BATCHES,
-    LATE_ENDS,
+    KNOWN,
     LEFT_OPEN,
-    MISSED_MARKERS,
     RESTING,
-    SKIPPED_MARKERS,
     STORIES,
-    UNLISTED_IDS,
     Rows,
     excused,
 )
-from tests.scenarios.unverified_cases import UNVERIFIED_BATCHES
-
-KNOWN = (
-    CARRIED | EXPIRED_OFFSETS | LATE_BATCHES | LATE_ENDS | MISSED_MARKERS | SKIPPED_MARKERS
-    | UNLISTED_IDS | UNVERIFIED_BATCHES
-)  # fmt: skip
 
 OTHERS = ("duplicate", "offset-regression")
 """Anomalies that other judges find."""
@@ -51,10 +36,15 @@ def judge(
     def losses(key: tuple[str, int]) -> list[Loss]:
         return [loss for of, loss in lost if of == key]
 
-    judged = Transactions(trace, Contents(trace), losses, GivenBack(trace), LIMITS.retention_us)
+    history = history_of(trace, losses)
+    atomicity = Atomicity(trace, history)
+    judges = (NeedlessEpochs(trace), atomicity, Outputs(trace, history))
     trace.record(rows)
-    judged.left_open.learn(left_open or {}, stall)
-    return {found.name: found.count for found in judged.finish() if not found.expected_by}
+    atomicity.learn_stall(left_open or {}, stall)
+    found: dict[str, int] = {}
+    for finding in [each for one in judges for each in one.finish() if not each.expected_by]:
+        found[finding.name] = found.get(finding.name, 0) + finding.count
+    return found
 
 
 @pytest.mark.parametrize("name", [*STORIES, *ATTEMPTS, *RESTING, *KNOWN])
@@ -79,15 +69,3 @@ def test_a_legal_loss_explains_what_rested_on_it_alone(name: str) -> None:
     rows, (good, bad) = excused(name), EXCUSES[name]
     assert [judge(rows, each) for each in good] == [{}] * len(good)
     assert all(judge(rows, each) for each in bad)
-
-
-@pytest.mark.parametrize("name", BACK)
-def test_a_sequence_that_was_given_back_explains_the_records_that_repeat_it_alone(
-    name: str,
-) -> None:
-    rows, expected = BACK[name]
-    trace = FakeTrace()
-    delivery = Delivery(trace, lambda _key: [])
-    trace.record(rows)
-    lost = {each.name: each.count for each in delivery.finish() if not each.expected_by}
-    assert judge(rows) | lost == expected

@@ -233,10 +233,6 @@ STORIES: dict[str, tuple[Rows, dict[str, int]]] = {
         [*UNREAD, *log_start("leader"), *committed(1), *NO_OUTPUT], {"lost-output": 1}),
     "an input of a topic that was created again: committed in the one before": (
         CREATED_AGAIN, {}),
-    "an input of a topic that was created again": (
-        [*CREATED_AGAIN, ("consumer-1", facts.Polled("g", "m1", NEXT, 0, 1, -1, (0,), (100,))),
-         ("consumer-1", facts.Processed("g", "m1", NEXT, 0, 0, 1)), *committed(1)[1:]],
-        {"lost-output": 1}),
     "an input that is not committed yet": (
         [*TOPICS, *READER, *PROCESSOR, *committed(0), *INPUT_LOG], {}),
     "an input with two outputs": (
@@ -428,199 +424,9 @@ def added(epoch: int = 0) -> Rows:
     return [("broker-2", fact)]
 
 
-LATE = failed(100, 101)
-
-
-def given_back(
-    late: Rows,
-    *after: tuple[str, Any],
-    before: Sequence[tuple[str, Any]] = (),
-    asked: bool = True,
-    ids: tuple[int, ...] = (102, 103),
-    end: str = "aborted",
-    epoch: int = 0,
-    behind: bool = False,
-) -> Rows:
-    """A batch fails late, in an abort or commit; the next transaction's is taken for it.
-
-    ``behind``: the leader appends it after it has failed.
-    """
-    batch = appended(0, 100, 101)
-    first, then = ([], batch) if behind else (batch, [])
-    return [
-        *TOPICS, *begun(), *sent(100, 101), *first, *before, *ending(asked), *late, *then,
-        *ending(False), *decided(False), *ended(end), *marker(2, False),
-        *begun(1, epoch), *sent(*ids, number=1), *after, *ending(True, 1),
-        *acked(0, *ids, epoch=epoch), *decided(), *ended("committed", 1), *marker(3, True, epoch),
-        *final((0, (100, 101), 7), (2, (), 7), (3, (), 7)),
-    ]  # fmt: skip
-
-
-def output_again(late: Rows) -> Rows:
-    """A processor writes the output of an input again, after its first transaction failed late."""
-    return [
-        *INPUT, *begun(), *sent(100, topic=OUT), *appended(0, 100, topic=OUT), *ending(True),
-        *late, *ending(False), *decided(False), *ended("aborted"), *marker(1, False, topic=OUT),
-        *begun(1), *sent(100, number=1, topic=OUT), *ending(True, 1), *acked(0, 100, topic=OUT),
-        *decided(), *ended("committed", 1), *marker(2, True, topic=OUT), *INPUT_LOG,
-        *final((0, (100,), 7), (1, (), 7), (2, (), 7), topic=OUT),
-    ]  # fmt: skip
-
-
-def given_back_at_once(late: Rows, end: str = "fenced", failed_at: int = 0) -> Rows:
-    """A batch fails late, and the next one of its own transaction is taken for it."""
-    rows = [*sent(102, 103), *ending(True), *late, *acked(0, 102, 103)]
-    rows = rows if not failed_at else [*sent(102, 103), *ending(True), *acked(0, 102, 103), *late]
-    return [
-        *TOPICS, *begun(), *sent(100, 101), *appended(0, 100, 101), *rows, *ended(end),
-        *marker(2, end == "committed"), *final((0, (100, 101), 7), (2, (), 7)),
-    ]  # fmt: skip
-
-
-def given_back_and_late(late: Rows = LATE) -> Rows:
-    """A batch that fails late comes when the next transaction's has its sequence."""
-    return [
-        *TOPICS, *begun(), *sent(100, 101), *ending(True), *late, *ending(False), *decided(False),
-        *ended("aborted"), *begun(1), *sent(102, 103, number=1), *added(), *appended(0, 100, 101),
-        *ending(True, 1), *acked(0, 102, 103), *decided(), *ended("committed", 1),
-        *marker(2, True), *final((0, (100, 101), 7), (2, (), 7)),
-    ]  # fmt: skip
-
-
-LOST_TWO = {"lost-write": 2, "torn-transaction": 2}
-BACK: dict[str, tuple[Rows, dict[str, int]]] = {
-    # story: rows, and what is not explained
-    "given back during a commit": (given_back(LATE), {}),
-    "given back during an abort": (given_back(LATE, asked=False), {}),
-    "given back before the leader appended it": (given_back(LATE, behind=True), {}),
-    "given back before it came in the next transaction": (given_back_and_late(), {}),
-    "given back, and a loss beside it": (
-        given_back(LATE, *sent(104, number=1), *appended(3, 104, sequence=2),
-                   *acked(3, 104, sequence=2)),
-        {"lost-write": 1, "torn-transaction": 1}),
-    "given back, and another record of the transaction was never acknowledged": (
-        given_back(LATE, *sent(104, number=1)), {"torn-transaction": 1}),
-    "given back within one transaction": (given_back_at_once(LATE), {}),
-    "not given back within one transaction: it failed after the answer": (
-        given_back_at_once(LATE, failed_at=1), {"lost-write": 2}),
-    "not given back within one transaction: it expired": (
-        given_back_at_once(failed(100, 101, error="TIMED_OUT")), {"lost-write": 2}),
-    "given back by a processor": (output_again(failed(100, topic=OUT)), {}),
-    "not given back by a processor: it expired": (
-        output_again(failed(100, error="TIMED_OUT", topic=OUT)),
-        {"lost-output": 1, "torn-transaction": 1}),
-    "not given back: it failed before the end was asked for": (
-        given_back([], before=LATE), LOST_TWO),
-    "not given back: it expired": (given_back(failed(100, 101, error="TIMED_OUT")), LOST_TWO),
-    "not given back: no broker had appended it": (
-        given_back(failed(100, 101, may_be=False)), LOST_TWO),
-    "not given back: another batch failed": (given_back(failed(98, 99)), LOST_TWO),
-    "not given back: another batch failed before it was appended": (
-        given_back(failed(98, 99), behind=True), LOST_TWO),
-    "not given back: another batch came in the next transaction": (
-        given_back_and_late(failed(98, 99)), {"lost-write": 2, "torn-transaction": 3}),
-    "not given back: the batch had more records": (
-        given_back(LATE, ids=(102,)), {"lost-write": 1, "torn-transaction": 1}),
-    "not given back: a new epoch": (given_back(LATE, epoch=1), LOST_TWO),
-    "not given back: the transaction did not end aborted": (
-        given_back(LATE, end="fenced"), LOST_TWO),
-    "not given back: another batch has had the sequence since": (
-        given_back(LATE, *appended(3, 90, 91)), LOST_TWO),
-}  # fmt: skip
-"""Stories of an acknowledged batch with the sequence of an aborted one, for the judges of delivery
-and of transactions."""
-
-
-def late_end(
-    took: float,
-    *between: tuple[str, Any],
-    commit: bool = True,
-    epoch: int = 0,
-    then: int = 100,
-) -> Rows:
-    """A transaction is ended before it asks for that, by what an earlier one may have asked twice.
-
-    The earlier one has its answer after ``took`` seconds; a request may take 2 s. The end is a
-    commit, and a record is read ``then``, or an abort, and the transaction goes on to commit.
-    """
-    limit = ("producer-1", facts.TimeLimit("request.timeout.ms", 2_000_000))
-    finish = [*polled(then - 100, then), *ending(False, 1), *ended("aborted", 1)]
-    if not commit:
-        finish = [*ending(True, 1), *decided(epoch=epoch), *ended("committed", 1)]
-    return [
-        *TOPICS, *READER, limit, *begun(), *ending(commit), *decided(commit), ("world", took),
-        *ended("committed" if commit else "aborted"),
-        *begun(1, epoch), *sent(100, 101, number=1), *appended(0, 100, 101, epoch=epoch), *between,
-        *decided(commit, epoch), *marker(2, commit, epoch), *finish,
-        *final((0, (100, 101), 7), (2, (), 7)),
-    ]  # fmt: skip
-
-
-TOO_EARLY = {"aborted-read": 1, "torn-transaction": 1}
-LATE_ENDS: dict[str, tuple[Rows, dict[str, int]]] = {
-    # story: rows, and what is not explained
-    "late end: an earlier commit comes again": (late_end(2), {}),
-    "late end: an earlier abort comes again": (late_end(2, commit=False), {}),
-    "no late end: it was answered in time": (late_end(1.9), TOO_EARLY),
-    "no late end: an abort was answered in time": (
-        late_end(1.9, commit=False), {"torn-transaction": 1}),
-    "no late end: this transaction has an epoch of its own": (late_end(2, epoch=1), TOO_EARLY),
-    "no late end: it asked for the commit itself": (late_end(2, *ending(True, 1)), TOO_EARLY),
-    "no late end: a record is read before it": (
-        late_end(2, *polled(0, 100), then=101), {"aborted-read": 1}),
-}  # fmt: skip
-"""Stories of a transaction that the coordinator ends before its producer asks for it."""
-
-
-def late_batch(
-    fails: Rows,
-    *,
-    asked: Sequence[tuple[str, Any]] = ending(True),
-    early: bool = False,
-    epoch: int = 0,
-    between: Sequence[tuple[str, Any]] = added(),
-    behind: Sequence[tuple[str, Any]] = (),
-    marked: bool = False,
-) -> Rows:
-    """Record 100 fails and its transaction is aborted; its batch comes in the next one, and is
-    read. Record 99 of the same transaction was in time."""
-    comes = appended(2, 100, sequence=1)
-    return [
-        *TOPICS, *READER, *begun(), *sent(99, 100), *appended(0, 99), *behind, *asked, *fails,
-        *ending(False), *decided(False), *ended("aborted"), *marker(1, marked),
-        *(comes if early else ()), *begun(1, epoch), *sent(101, number=1), *ending(True, 1),
-        *between, *(() if early else comes), *appended(3, 101, sequence=2, epoch=epoch),
-        *decided(epoch=epoch), *ended("committed", 1), *marker(4, True, epoch), *sought(2),
-        *polled(2, 100),
-        *final((0, (99,), 7), (1, (), 7), (2, (100,), 7), (3, (101,), 7), (4, (), 7)),
-    ]  # fmt: skip
-
-
-EXPIRED = failed(100, error="TIMED_OUT")
-LATE_BATCHES: dict[str, tuple[Rows, dict[str, int]]] = {
-    # story: rows, and what is not explained
-    "late batch: it expired during a commit": (late_batch(EXPIRED), {}),
-    "late batch: it expired during an abort": (late_batch(EXPIRED, asked=ending(False)), {}),
-    "no late batch: it failed before the end was asked for": (
-        late_batch(EXPIRED, asked=[]), TOO_EARLY),
-    "no late batch: no broker could have appended it": (
-        late_batch(failed(100, may_be=False)), TOO_EARLY),
-    "no late batch: another one failed": (late_batch(failed(99)), TOO_EARLY),
-    "no late batch: it came before the next transaction": (
-        late_batch(EXPIRED, early=True), TOO_EARLY),
-    "no late batch: the next transaction has an epoch of its own": (
-        late_batch(EXPIRED, epoch=1, between=[*initialized(1), *added(1)]), TOO_EARLY),
-    "no late batch: the next transaction has not added the partition": (
-        late_batch(EXPIRED, between=[]), TOO_EARLY),
-    "no late batch: the next transaction has its marker": (
-        late_batch(EXPIRED, between=[*added(), *marker(2, True)]), TOO_EARLY),
-    "no late batch: it was read before it came": (
-        late_batch(EXPIRED, behind=[*appended(2, 100), *sought(2), *polled(2, 100)]),
-        {"aborted-read": 1, "duplicate": 1}),
-    "late batch: a record in time is committed, too": (
-        late_batch(EXPIRED, marked=True), {"torn-transaction": 1}),
-}  # fmt: skip
-"""Stories of a record that a leader appends in the transaction after its own, which was aborted."""
+def excused(story: str) -> Rows:
+    """A story of :data:`EXCUSES`, with the coordinators' topics."""
+    return [*COORDINATORS, *(STORIES | RESTING)[story][0]]
 
 
 def keyed(base: int, record_id: int) -> Rows:
@@ -673,63 +479,9 @@ MISSED_MARKERS: dict[str, tuple[Rows, dict[str, int]]] = {
 }  # fmt: skip
 """Stories of an aborted record that a replica has as committed."""
 
-
-def changed(reason: str, leader: int = 1) -> Rows:
-    change = facts.PartitionChanged(3, T, 0, leader, 0, 0, (1,), (1,), reason, False)
-    return [("broker-3", change)]
-
-
-STARTED: Rows = [("broker-2", facts.HostStarted(1))]
-ELECTED: Rows = [("broker-3", facts.ZkControllerWrite(9, 2, "/controller_epoch", 2))]
-LIVE: Rows = [("broker-3", facts.BrokerRegistration(10, 1, 10, "registered", False, False, None))]
-SKIPPED: Rows = [("broker-2", facts.MarkerSkipped(TID, "orders", 0, 7, 0, 1))]
 ONE_OPEN: Rows = [*TOPICS, *READER, *begun(), *sent(100), *appended(0, 100), *ending(True)]
 AFTER_SKIP: Rows = [*completed(), *ended("committed"), *final((0, (100,), 7))]
-
-
-def skipping(*between: tuple[str, Any]) -> Rows:
-    """A decided transaction gets no marker in the partition of its records; before that something
-    happens."""
-    return [*ONE_OPEN, *between, *SKIPPED, *AFTER_SKIP]
-
-
 HANGING = {"hanging-transaction": 1}
-UNTOLD = [*STARTED, *ELECTED, *changed("loaded")]
-
-
-def registered(zxid: int) -> Rows:
-    """The coordinator's broker and the replica's are live."""
-    mine = facts.BrokerRegistration(zxid, 2, zxid, "registered", False, False, None)
-    return [("broker-3", mine), *LIVE]
-
-
-UPDATED: Rows = [("broker-2", facts.ControlRequest("UpdateMetadata", 3, 2, "NONE"))]
-TOLD_LATER = [*STARTED, *ELECTED, *changed("loaded"), *registered(8)]
-SKIPPED_MARKERS: dict[str, tuple[Rows, dict[str, int]]] = {
-    # story: rows, and what is not explained
-    "skipped marker: nobody has told the coordinator": (skipping(*UNTOLD), {}),
-    "skipped marker: the controller was elected before": (
-        skipping(*ELECTED, *changed("loaded"), *STARTED), HANGING),
-    "skipped marker: the process knew an earlier controller": (
-        skipping(*STARTED, *ELECTED, *ELECTED, *changed("loaded")), HANGING),
-    "skipped marker: a replica is live": (skipping(*UNTOLD, *LIVE), HANGING),
-    "skipped marker: the leader was taken from it": (
-        skipping(*UNTOLD, *changed("fenced", -1)), HANGING),
-    "skipped marker: the coordinator has had the empty UpdateMetadata": (
-        skipping(*TOLD_LATER, *UPDATED), {}),
-    "skipped marker: the coordinator has had a second UpdateMetadata": (
-        skipping(*TOLD_LATER, *UPDATED, *UPDATED), HANGING),
-    "skipped marker: the coordinator's broker came after the election": (
-        skipping(*STARTED, *ELECTED, *changed("loaded"), *registered(10), *UPDATED), HANGING),
-    "skipped marker: without ZooKeeper": (skipping(*STARTED), HANGING),
-    "skipped marker: of the transaction before": (
-        [*ONE_OPEN, *UNTOLD, *SKIPPED, *completed(), *ended("committed"), *begun(1),
-         *sent(101, number=1), *appended(1, 101, sequence=1),
-         *final((0, (100,), 7), (1, (101,), 7))], HANGING),
-    "no marker, and none was skipped": ([*ONE_OPEN, *UNTOLD, *AFTER_SKIP], HANGING),
-}  # fmt: skip
-"""Stories of a partition that a coordinator takes for deleted."""
-
 UNENDED = [*ONE_OPEN, *AFTER_SKIP]
 LEFT_OPEN: dict[str, tuple[Rows, dict[tuple[str, int], int], str, dict[str, int]]] = {
     # story: rows, first open offsets among what the run misses, the stall's excuse, and what is
@@ -741,141 +493,72 @@ LEFT_OPEN: dict[str, tuple[Rows, dict[tuple[str, int], int], str, dict[str, int]
 }
 """Stories of a transaction that a stalled run has not ended."""
 
-
-COORDINATED: Rows = [*COORDINATORS, *loaded()]
-DECIDED = [*OPEN, *ending(True), *decided(), *ended("committed")]
-STOPPED: Rows = [("broker-2", facts.HostStopped("crash"))]
-RESIGNED: Rows = [("broker-2", facts.TransactionsLoaded(0, 1, loaded=False))]
-TAKEN_OVER: Rows = [("broker-3", facts.TransactionsLoaded(0, 2, loaded=True))]
-OTHER_ID: Rows = [("broker-3", facts.TransactionsLoaded(1, 2, loaded=True))]
-OPERATED: Rows = [("admin-1", facts.Operated("abort-hanging", "orders", "NONE", "1 of 1"))]
-SOUGHT: Rows = [("admin-1", facts.HangingSought("orders"))]
-DELETED: Rows = [("admin-1", facts.Operated("delete-records", "orders", "NONE", "1 of 1"))]
-
-
-def unlisted(
-    *between: tuple[str, Any], operated: Rows = OPERATED, coordinated: Rows = COORDINATED
-) -> Rows:
-    """An abort marker ends a decided transaction, after something has happened."""
-    return [*coordinated, *DECIDED, *between, *marker(2, False), *operated, *LOG]
-
-
+TOO_EARLY = {"aborted-read": 1, "torn-transaction": 1}
 TORN = {"torn-transaction": 1}
-UNLISTED_IDS: dict[str, tuple[Rows, dict[str, int]]] = {
+AGAIN = {"duplicate-output": 1}
+ABORTED_LATE = [*TOPICS, *READER, *begun(), *sent(100), *ending(False)]
+
+
+def came_late(*rows: Any, verified: bool = True) -> Rows:
+    """Record 100 of an aborted transaction is appended in the next one, which commits."""
+    return [
+        *ABORTED_LATE, *rows, *decided(False), *ended("aborted"), *marker(0, False), *begun(1),
+        *(added() if verified else ()), *appended(1, 100), *ending(True, 1), *decided(),
+        *ended("committed", 1), *marker(2, True), *polled(1, 100),
+        *final((0, (), 7), (1, (100,), 7), (2, (), 7)),
+    ]  # fmt: skip
+
+
+def entered(hole: str, partition: int = 0, pid: int = 7, **names: str) -> Rows:
+    return [("a-host", facts.HoleEntered(hole, T, partition, producer_id=pid, **names))]
+
+
+def led_back(offset: int, *between: Any) -> Rows:
+    """The processor of a committed input begins again, and writes the input's output again."""
+    return [
+        *INPUT, *appended(0, 100, pid=-1, topic=OUT), *between,
+        ("consumer-1", facts.Positioned("g", "m1", T, 0, offset, "committed")),
+        *polled(0, 100), *appended(1, 100, pid=-1, topic=OUT), *INPUT_LOG,
+        *final((0, (100, 100), -1), topic=OUT),
+    ]  # fmt: skip
+
+
+UNASKED: Rows = [("broker-1", facts.VerificationSkipped(T, 0, 7, 0))]
+SKIPPED: Rows = [("broker-2", facts.MarkerSkipped(TID, "orders", 0, 7, 0, 1))]
+OPERATED = [
+    *OPEN, *ending(True), *decided(), *ended("committed"), *marker(2, False),
+    *final((0, (100, 101), 7), (2, (), 7)),
+]  # fmt: skip
+KNOWN: dict[str, tuple[Rows, dict[str, int]]] = {
     # story: rows, and what is not explained
-    "unlisted id: its coordinator has crashed": (unlisted(*STOPPED), {}),
-    "unlisted id: its coordinator has resigned": (unlisted(*RESIGNED), {}),
-    "unlisted id: the next coordinator has other ids": (unlisted(*STOPPED, *OTHER_ID), {}),
-    "unlisted id: the next coordinator comes too late": (
-        unlisted(*STOPPED, operated=[*TAKEN_OVER, *OPERATED]), {}),
-    "unlisted id: the next coordinator has it when it is aborted": (
-        unlisted(*SOUGHT, *STOPPED, *TAKEN_OVER), {}),
-    "unlisted id: nobody has it when the search begins": (
-        unlisted(*STOPPED, *SOUGHT, *TAKEN_OVER), {}),
-    "listed id: the next coordinator had it when the search began": (
-        unlisted(*STOPPED, *TAKEN_OVER, *SOUGHT), TORN),
-    "listed id: its coordinator lives": (unlisted(), TORN),
-    "listed id: the next coordinator has it": (unlisted(*STOPPED, *TAKEN_OVER), TORN),
-    "unlisted id: no operator aborts it": (unlisted(*STOPPED, operated=[]), TORN),
-    "unlisted id: an operator has done something else": (
-        unlisted(*STOPPED, operated=DELETED), TORN),
-    "unlisted id: nobody knows where it is": (unlisted(*STOPPED, coordinated=[]), TORN),
-    "unlisted id: its coordinator had aborted it before": (
-        [*COORDINATED, *DECIDED, *marker(2, False), *STOPPED, *marker(3, False), *OPERATED,
-         *final((0, (100, 101), 7), (2, (), 7), (3, (), 7))], TORN),
+    **MISSED_MARKERS,
+    "late batch: its request was under way": (came_late(*failed(100)), {}),
+    "no late batch: its send had not failed": (came_late(), TOO_EARLY),
+    "no late batch: it surely failed": (came_late(*failed(100, may_be=False)), TOO_EARLY),
+    "no late batch: nobody had added the partition": (
+        came_late(*failed(100), verified=False), TOO_EARLY),
+    "unverified batch: nobody was asked": (
+        came_late(*failed(100), *UNASKED, verified=False), {}),
+    "late end: the request was sent again": (
+        [*ABORTED_LATE[:-1], *appended(0, 100), *entered("late-end"), *ending(False),
+         *decided(), *ended("aborted"), *marker(1, True), *polled(0, 100),
+         *final((0, (100,), 7), (1, (), 7))], {}),
+    "no late end: of another producer": (
+        [*ABORTED_LATE[:-1], *appended(0, 100), *entered("late-end", pid=8), *ending(False),
+         *decided(), *ended("aborted"), *marker(1, True), *polled(0, 100),
+         *final((0, (100,), 7), (1, (), 7))], TOO_EARLY),
+    "skipped marker": ([*ONE_OPEN, *SKIPPED, *AFTER_SKIP], {}),
+    "no marker, and none was skipped": ([*ONE_OPEN, *AFTER_SKIP], HANGING),
+    "unlisted id: an operator aborts it": ([*OPERATED, *entered("unlisted-id")], {}),
+    "unlisted id: in another partition": ([*OPERATED, *entered("unlisted-id", 1)], TORN),
+    "given back: the record was taken for another": (
+        [*COMMITTED[:-1], *entered("given-back-sequence"), *marker(2, True),
+         *final((0, (100,), 7), (2, (), 7))], {}),
+    "two outputs: the group began again below its commit": (led_back(0), {}),
+    "two outputs: the group was where it had committed": (led_back(1), AGAIN),
+    "no output: its offset was left over": (
+        [*INPUT, *entered("carried-offsets", -1, group="g"), *NO_OUTPUT], {}),
+    "no output: another group's was": (
+        [*INPUT, *entered("carried-offsets", -1, group="h"), *NO_OUTPUT], {"lost-output": 1}),
 }  # fmt: skip
-"""Stories of an operator who aborts what no coordinator lists."""
-
-
-def excused(story: str) -> Rows:
-    """A story of :data:`EXCUSES`, with the coordinators' topics."""
-    return [*COORDINATORS, *(STORIES | RESTING)[story][0]]
-
-
-def answered(*, offset: int = 0, epoch: int = 0) -> Rows:
-    """A processor works again through an input that a coordinator of epoch 1 has committed.
-
-    A coordinator of another ``epoch`` tells it the ``offset``.
-    """
-    return [
-        *TOPICS, *READER, *PROCESSOR, *appended(0, 100, pid=-1), *polled(0, 100), *committed(1),
-        *appended(0, 100, pid=-1, topic=OUT),
-        ("broker-2", facts.OffsetFetched("g", "orders", 0, offset, epoch)), *sought(offset),
-        *appended(1, 100, pid=-1, topic=OUT), *INPUT_LOG, *final((0, (100, 100), -1), topic=OUT),
-    ]  # fmt: skip
-
-
-AGAIN = {"duplicate-output": 1, "duplicate": 1}
-UNTIMELY = AGAIN | {"offset-regression": 1}
-STORIES |= {
-    "two outputs: a deposed coordinator tells an offset of before": (answered(), {"duplicate": 1}),
-    "two outputs: the coordinator that committed the input tells it": (answered(epoch=1), UNTIMELY),
-    "two outputs: the deposed coordinator did not tell an offset before the input": (
-        answered(offset=1), AGAIN),
-}  # fmt: skip
-
-
-def deleted_again(
-    *behind: tuple[str, Any], told: int = 9, loaded: int = 0, position: int = 1
-) -> Rows:
-    """A processor's position is deleted, and the log is loaded from ``loaded`` on; it is reset.
-
-    The group's position was ``position`` and the log start ``told``. Behind the crash and before
-    the reset something happens.
-    """
-    start = ("broker-1", facts.LogStart(T, 0, told, "delete-records", told, told))
-    load = ("broker-1", facts.LogLoaded(T, 0, loaded, 9, 9, False))
-    reset = ("consumer-1", facts.Positioned("g", "m1", T, 0, 0, "earliest"))
-    return [
-        *TOPICS, *READER, *PROCESSOR, *appended(0, 100, pid=-1), *polled(0, 100), *committed(1),
-        *appended(0, 100, pid=-1, topic=OUT), *sought(position), start, load, *behind, reset,
-        *appended(1, 100, pid=-1, topic=OUT), *INPUT_LOG, *final((0, (100, 100), -1), topic=OUT),
-    ]  # fmt: skip
-
-
-STORIES |= {
-    "two outputs: a deleted input is there again": (deleted_again(), {"duplicate": 1}),
-    "two outputs: the log start that was told is not forgotten": (
-        deleted_again(loaded=9), AGAIN),
-    "two outputs: the log start that was forgotten is known again": (
-        deleted_again(("broker-1", facts.LogStart(T, 0, 9, "leader", 9, 9))), AGAIN),
-    "two outputs: another broker's log start has risen": (
-        deleted_again(("broker-2", facts.LogStart(T, 0, 9, "leader", 9, 9))), {"duplicate": 1}),
-    "two outputs: the position was at the log start": (deleted_again(position=9), AGAIN),
-    "two outputs: the group had no position when it was reset": (
-        deleted_again(("broker-1", facts.OffsetFetched("g", "orders", 0, -1, 1))), UNTIMELY),
-    "three outputs: a deleted input was there again once": (
-        [*deleted_again()[:-1], *appended(2, 100, pid=-1, topic=OUT),
-         *final((0, (100, 100, 100), -1), topic=OUT)], AGAIN),
-}  # fmt: skip
-
-
-def expired(*between: tuple[str, Any], empty_s: float = 60, told: int = 1) -> Rows:
-    """A processor was away for ``empty_s``, and works again through what the group has committed.
-
-    It was told ``told`` times, at the end, that the group has no offset.
-    """
-    away = ("broker-1", facts.GroupState("g", "Empty", 2, (), "", "no members"))
-    back = ("broker-1", facts.GroupState("g", "Stable", 3, ("m1",), "range", "assignment stored"))
-    none = ("broker-1", facts.OffsetFetched("g", "orders", 0, -1, 1))
-    return [
-        *TOPICS, *READER, *PROCESSOR, *appended(0, 100, pid=-1), *polled(0, 100), *committed(1),
-        *appended(0, 100, pid=-1, topic=OUT), away, ("world", empty_s), back, *between,
-        *[none] * told, *sought(0), *appended(1, 100, pid=-1, topic=OUT), *INPUT_LOG,
-    ]  # fmt: skip
-
-
-OUT_TWICE = final((0, (100, 100), -1), topic=OUT)
-EXPIRED_OFFSETS: dict[str, tuple[Rows, dict[str, int]]] = {
-    "two outputs: the group's offsets expired": ([*expired(), *OUT_TWICE], {"duplicate": 1}),
-    "two outputs: the group was without members too shortly": (
-        [*expired(empty_s=59), *OUT_TWICE], UNTIMELY),
-    "two outputs: the group has committed since": (
-        [*expired(("world", 1), *committed(1)), *OUT_TWICE], UNTIMELY),
-    "two outputs: nobody told that the offsets are gone": (
-        [*expired(told=0), *OUT_TWICE], AGAIN),
-    "three outputs: the group's offsets expired once": (
-        [*expired(told=2), *appended(2, 100, pid=-1, topic=OUT),
-         *final((0, (100, 100, 100), -1), topic=OUT)], AGAIN),
-}  # fmt: skip
-"""Stories of inputs that a group has forgotten that it handled; offsets are retained for 60 s."""
+"""Stories of what Kafka is known to do."""

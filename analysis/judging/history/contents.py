@@ -219,9 +219,13 @@ class Contents:
     # Offsets.
 
     def epoch(self, key: PartitionKey, offset: int) -> int:
-        """Return the leader epoch of the batch that stands at an offset, −1 for no batch."""
-        found = self._partitions[key].content(offset) if key in self._partitions else None
-        return -1 if found is None else found[0]
+        """Return the leader epoch of the batch that stands at an offset.
+
+        −1 for no batch, and where leaders of several epochs have appended.
+        """
+        state = self._partitions.get(key)
+        found = None if state is None else state.content(offset)
+        return -1 if found is None or state is None or offset in state.rivals else found[0]
 
     def appended(self, key: PartitionKey, offset: int) -> int:
         """Return the row in which what stands at an offset was appended; −1 without gaps."""

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from kafkasim.analysis.judging.history.budget import Budget
+from kafkasim.analysis.judging.history.contents import Contents
+from kafkasim.analysis.judging.history.footing import Footing
 from kafkasim.analysis.judging.history.hosts import Hosts
 from kafkasim.analysis.judging.history.logs import PartitionHistory
 from kafkasim.analysis.judging.history.partitions import Partitions
 from kafkasim.analysis.judging.history.topics import Topics, offsets_partition
+from kafkasim.analysis.judging.history.transactions import TransactionHistory
+from kafkasim.analysis.judging.holes import EnteredHoles
 from kafkasim.analysis.judging.promise import FactSource, follow
 from kafkasim.analysis.judging.source import (
     LAST_REPLICA,
@@ -32,6 +36,10 @@ class History:
         self._partitions = Partitions(self._topics, excuse or self.excuse, allows_unclean)
         for part in (self.budget, self.hosts, self._topics, self._partitions):
             follow(trace, part)
+        self.contents = Contents(trace)
+        self.transactions = TransactionHistory(trace)
+        self.footing = Footing(trace, self.losses)
+        self.holes = EnteredHoles(trace)
 
     @property
     def topics(self) -> dict[str, facts.TopicCreated]:

@@ -11,7 +11,6 @@ from bisect import bisect_left, bisect_right, insort
 
 from kafkasim.analysis.judging.copies.uncopied import Uncopied
 from kafkasim.analysis.judging.findings import Findings
-from kafkasim.analysis.judging.history.contents import Contents
 from kafkasim.analysis.judging.history.history import History
 from kafkasim.analysis.judging.history.logs import PartitionHistory
 from kafkasim.analysis.judging.promise import FactSource
@@ -67,7 +66,7 @@ class Cleanings:
         """Base, next offset and the horizon that it sets, of each cleaning, also of a log that had
         only markers yet; in ms"""
         self._horizons = Horizons(findings, trace)
-        self._holes = Contents(trace)
+        self._holes = history.contents
         self._topics: dict[str, None] = {}  # of users, compacted
         self._uncopied = Uncopied(trace, self._topics.__contains__)
 
@@ -124,7 +123,7 @@ class Cleanings:
             end = min(fact.mapped_offset, state.exposed)
             behind = known.by_key[record[0]]
             for later, epoch in behind[bisect_right(behind, place) :]:
-                stands = offset < later < end and holes.epoch(key, later) == epoch
+                stands = offset < later < end and holes.epoch(key, later) in (epoch, -1)
                 aborted = stands and holes.is_aborted(key, later)
                 if stands and (not aborted or self._takes_otherwise(key, node, later)):
                     return

@@ -105,7 +105,7 @@ class MissedDeletions:
                 behind = same[bisect_right(same, place) :]
                 if self._holes.is_aborted(key, offset) or any(
                     offset < later < fact.mapped_offset
-                    and self._holes.epoch(key, later) == epoch
+                    and self._holes.epoch(key, later) in (epoch, -1)
                     and not self._holes.is_aborted(key, later)
                     for later, epoch in behind
                 ):

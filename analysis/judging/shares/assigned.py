@@ -7,7 +7,7 @@ share partition, no loss before its own load makes anybody initialize it again.
 
 from __future__ import annotations
 
-from kafkasim.analysis.judging.footing import Footing
+from kafkasim.analysis.judging.history.footing import Footing
 from kafkasim.analysis.judging.promise import FactSource
 from kafkasim.model import facts
 

@@ -41,8 +41,8 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from kafkasim.analysis.judging.finding import Finding
-from kafkasim.analysis.judging.footing import Footing
 from kafkasim.analysis.judging.history.contents import Contents
+from kafkasim.analysis.judging.history.footing import Footing
 from kafkasim.analysis.judging.promise import FactSource
 from kafkasim.analysis.judging.shares.assigned import AssignedShares
 from kafkasim.analysis.judging.shares.late import LateInitializations

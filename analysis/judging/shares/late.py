@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, TypeAlias
 
-from kafkasim.analysis.judging.footing import Footing, Spot
+from kafkasim.analysis.judging.history.footing import Footing, Spot
 from kafkasim.analysis.judging.promise import FactSource
 from kafkasim.analysis.judging.shares.states import StateLogs
 from kafkasim.analysis.judging.shares.unwritten import ENDS, FINAL, UNAWAITED

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kafkasim.analysis.judging.footing import END, Spot
+from kafkasim.analysis.judging.history.footing import END, Spot
 from kafkasim.analysis.judging.promise import FactSource
 from kafkasim.analysis.judging.source import PartitionKey
 from kafkasim.model import facts

@@ -21,16 +21,6 @@ def topic_names(scenario: Scenario) -> list[str]:
     return [*[topic.name for topic in scenario.topics], *asked]
 
 
-def storing_groups(scenario: Scenario) -> list[str]:
-    """Return the groups whose members may keep results on their own disks."""
-    kept = [
-        workload.group
-        for workload in scenario.workload
-        if workload.kind == "consumer-group" and (workload.store or workload.audit)
-    ]
-    return [*kept, *own_groups(scenario)]
-
-
 def audited(scenario: Scenario) -> tuple[str, ...]:
     """Return the topics of which producers publish how many records they have sent."""
     return tuple(

@@ -28,7 +28,7 @@ import re
 from collections.abc import Mapping
 
 from kafkasim.analysis.judging.copies.missed_markers import MissedEnds
-from kafkasim.analysis.judging.footing import Footing, Spot
+from kafkasim.analysis.judging.history.footing import Footing, Spot
 from kafkasim.analysis.judging.holes import NO_PROGRESS, EnteredHoles, Place
 from kafkasim.analysis.judging.invariants.traced import offsets_partition
 from kafkasim.analysis.judging.promise import FactSource

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kafkasim.analysis.judging.footing import Footing
+from kafkasim.analysis.judging.history.footing import Footing
 from kafkasim.analysis.judging.promise import FactSource
 from kafkasim.analysis.judging.source import PartitionKey
 from kafkasim.model import facts

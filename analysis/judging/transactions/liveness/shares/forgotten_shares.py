@@ -11,7 +11,7 @@ operator resets or deletes the group's offsets.
 
 from __future__ import annotations
 
-from kafkasim.analysis.judging.footing import Footing
+from kafkasim.analysis.judging.history.footing import Footing
 from kafkasim.analysis.judging.promise import FactSource
 from kafkasim.analysis.judging.source import Losses
 from kafkasim.analysis.judging.transactions.liveness.shares.leaders import SHARES, Key

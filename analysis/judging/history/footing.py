@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kafkasim.analysis.judging.invariants.traced import coordinator_partition
+from kafkasim.analysis.judging.history.topics import coordinator_partition
 from kafkasim.analysis.judging.promise import FactSource
 from kafkasim.analysis.judging.source import UNCLEAN, Losses, PartitionKey
 from kafkasim.model import facts
