@@ -98,12 +98,10 @@ class Delivery:
         self._footing = history.footing
         self._entered = history.holes
         self._taken: dict[tuple[PartitionKey, int], tuple[Spot, int]] = {}
-        """By partition and record id, what a leader took for a duplicate of other records: what
-        its epoch rests on, and the producer id"""
+        """By partition and record id: what its epoch rests on, and the producer id"""
         self._acked: dict[PartitionKey, list[tuple[int, facts.Acked]]] = {}  # with the time in µs
-        # Per producer and epoch, the last (record id, offset). The epoch is part of the key because
-        # a producer raises it after a failed batch and sends in-flight batches again, possibly
-        # behind later ones (KIP-360).
+        # Per producer and epoch, the last (record id, offset). After a failed batch a producer
+        # raises the epoch and sends in-flight batches again, maybe behind later ones (KIP-360).
         self._sent: dict[tuple[str, PartitionKey, int, int], tuple[int, int]] = {}
         self._processors: dict[str, None] = {}  # hosts: their records have the ids of inputs
         self._values: dict[PartitionKey, dict[int, int]] = {}
