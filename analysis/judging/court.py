@@ -5,7 +5,7 @@ The History takes each fact first. A judge that reads another one's state follow
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kafkasim.analysis.judging.atomicity import Atomicity, NeedlessEpochs
@@ -28,6 +28,7 @@ from kafkasim.analysis.judging.readers.resets import NeedlessResets
 from kafkasim.analysis.judging.results import Audit, StoredResults
 from kafkasim.analysis.judging.settings import Settings, settings_of
 from kafkasim.analysis.judging.shares.judge import Shares
+from kafkasim.analysis.judging.waits import Standstill
 
 
 class Court:
@@ -45,6 +46,7 @@ class Court:
         self.atomicity = Atomicity(trace, self.history)
         self.readers = readers = Readers(trace)
         self.shares = Shares(trace, losses, holes, settings.share_deliveries, note)
+        self.standstill = Standstill(trace, self.history, self.progress, settings)
         self._judges = (
             self.delivery,
             NeedlessEpochs(trace),
@@ -60,17 +62,14 @@ class Court:
             Audit(trace, self.history, settings.audited),
             MissedDeletions(trace, holes, note),
             self.shares,
+            self.standstill,
         )
 
-    def finish(self, missing: Sequence[str] = (), stall_excuse: str = "") -> list[Finding]:
-        """Return all findings.
-
-        ``missing`` is what a healed cluster still lacked at the limit, ``stall_excuse`` why Kafka
-        would not reach that either.
-        """
-        self.delivery.stalled.learn(self.progress.unread(list(missing)), stall_excuse)
-        left_open = self.progress.left_open(list(missing))
-        self.atomicity.learn_stall(left_open, stall_excuse)
+    def finish(self) -> list[Finding]:
+        """Return all findings."""
+        excuse = self.standstill.excuse
+        self.delivery.stalled.learn(self.standstill.unread(), excuse)
+        self.atomicity.learn_stall(self.standstill.left_open(), excuse)
         found = self.invariants.finish()
         return [*found, *[finding for judge in self._judges for finding in judge.finish()]]
 
@@ -110,4 +109,4 @@ def judge_stored(
     trace = StoredTrace()
     court = Court(trace, settings_of(manifest))
     trace.feed(rows)
-    return court.finish(manifest["missing"], manifest["stall_excuse"])
+    return court.finish()

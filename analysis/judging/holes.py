@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from kafkasim.analysis.judging.promise import FactSource
 from kafkasim.model import facts
+from kafkasim.model.facts.names import broker_of
 
 NO_PROGRESS = "no-progress"
 """The finding of a run that stands still (``waits.py``)."""
@@ -28,8 +29,12 @@ class Hole:
     findings: tuple[str, ...]  # that it may cause
     fact: type = facts.HoleEntered  # that announces it; HoleEntered names the hole
     when: tuple[tuple[str, object], ...] = ()  # values of the fact's fields that are required
+    ends: tuple[type, ...] = ()  # facts that end it, at the same place
     closed_by: str = ""  # the method of a rules class that closes it; "": no release has one
 
+
+_NEW_ISR = (facts.IsrChanged, facts.BecameLeader)
+_STALLS = (NO_PROGRESS,)
 
 HOLES: tuple[Hole, ...] = (
     Hole(
@@ -53,8 +58,9 @@ HOLES: tuple[Hole, ...] = (
     Hole(
         "unverified-batch",
         "KAFKA-14402, KIP-890 part 1: a leader before 3.6 takes a batch behind its marker",
-        (NO_PROGRESS,),
+        _STALLS,
         facts.VerificationSkipped,
+        ends=(facts.MarkerWritten,),
     ),
     Hole(
         "late-end",
@@ -81,9 +87,104 @@ HOLES: tuple[Hole, ...] = (
     Hole(
         "lost-zookeeper-answer",
         "KAFKA.md, 2.1: the controller takes NODEEXISTS of its own write for an error",
-        (NO_PROGRESS,),
+        _STALLS,
         facts.StateChangeFailed,
         (("error", "NODEEXISTS"),),
+    ),
+    Hole(
+        "lost-zookeeper-answer-to-an-isr",
+        "KAFKA.md, 1.6: the controller's own write was the newer version, and the leader waits",
+        _STALLS,
+        facts.IsrUpdateFailed,
+        (("error", "INVALID_UPDATE_VERSION"),),
+        ends=_NEW_ISR,
+    ),
+    Hole(
+        "topic-unknown-to-a-deposed-controller",
+        "KAFKA.md, 1.6: a deposed ZooKeeper controller refuses a proposal, and the leader waits",
+        _STALLS,
+        facts.IsrUpdateFailed,
+        (("error", "UNKNOWN_TOPIC_OR_PARTITION"),),
+        ends=_NEW_ISR,
+    ),
+    Hole(
+        "topic-id-unknown-to-a-deposed-controller",
+        "KAFKA.md, 1.6: the same, where the proposal names the topic by its id",
+        _STALLS,
+        facts.IsrUpdateFailed,
+        (("error", "UNKNOWN_TOPIC_ID"),),
+        ends=_NEW_ISR,
+    ),
+    Hole(
+        "cleared-elr",
+        "KIP-966: a new min.insync.replicas clears the ELR of a partition that nobody leads",
+        _STALLS,
+        closed_by="ControllerRules.clears_elr",
+    ),
+    Hole(
+        "last-leader-unknown",
+        "KIP-966: the leader that a partition lost before ELR was turned on is noted nowhere",
+        _STALLS,
+    ),
+    Hole(
+        "unlisted-leader",
+        "KIP-853: brokers look for the active controller among the voters, and it is none any more",
+        _STALLS,
+    ),
+    Hole(
+        "late-registration",
+        "KIP-631: a broker that its dead predecessor has registered does not register again",
+        _STALLS,
+    ),
+    Hole(
+        "append-below-the-log-end",
+        "KAFKA.md, 1.4: a batch that spans the follower's log end fails the follower",
+        _STALLS,
+        ends=(facts.BecameFollower,),
+    ),
+    Hole(
+        "high-watermark-not-taken",
+        "KAFKA-18991: a fetch session does not send a high watermark again that was not taken",
+        _STALLS,
+        ends=(facts.HighWatermark,),
+    ),
+    Hole(
+        "static-member-returned",
+        "KIP-345, KIP-814: a static member that comes back is told the old assignment, for good",
+        _STALLS,
+    ),
+    Hole(
+        "downgrade-forgotten",
+        "KIP-848: that a converted group has to rebalance is in no record (convertToClassicGroup)",
+        _STALLS,
+        facts.GroupConverted,
+        (("protocol", "classic"),),
+    ),
+    Hole(
+        "member-without-session",
+        "KIP-848: a classic member's session begins only once its records are committed",
+        _STALLS,
+    ),
+    Hole(
+        "epoch-of-a-deleted-topic",
+        "KIP-320: a committed leader epoch above that of metadata makes the leader unknown",
+        _STALLS,
+    ),
+    Hole(
+        "unreadable-coordinator-log",
+        "KAFKA.md, 3.4: a coordinator that cannot load its partition serves nobody",
+        _STALLS,
+        facts.CoordinatorLoadFailed,
+    ),
+    Hole(
+        "fetches-below-log-start",
+        "KAFKA.md, 3.6: a share fetch begins below the log start again and again",
+        _STALLS,
+    ),
+    Hole(
+        "read-gap-was-removed",
+        "KAFKA.md, 3.6: of a read gap that was cleaned a share partition acquires nothing",
+        _STALLS,
     ),
 )
 """All holes. A row more is cheaper than a branch in a judge."""
@@ -98,6 +199,7 @@ class Place:
     group: str = ""
     transactional_id: str = ""
     producer_id: int = -1
+    broker: int = -1
 
     def agrees(self, other: Place) -> bool:
         """Return whether two places share a name, and no name differs."""
@@ -107,7 +209,8 @@ class Place:
     def _names(self) -> tuple[object, ...]:
         partition = (self.topic_id, self.partition) if self.topic_id else None
         producer_id = (self.producer_id,) if self.producer_id >= 0 else None
-        return partition, self.group, self.transactional_id, producer_id
+        broker = (self.broker,) if self.broker >= 0 else None
+        return partition, self.group, self.transactional_id, producer_id, broker
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +235,8 @@ class EnteredHoles:
         trace.subscribe(facts.TopicCreated, self._on_topic)
         for fact in self._by_fact:
             trace.subscribe(fact, self._on_announced)
+        for fact in dict.fromkeys([fact for hole in HOLES for fact in hole.ends]):
+            trace.subscribe(fact, self._on_end)
 
     def covering(self, finding: str, place: Place, seq: int = -1) -> str:
         """Return the name of the first hole that covers a finding at a place, or "".
@@ -148,11 +253,23 @@ class EnteredHoles:
     def _on_topic(self, _seq: int, _t: int, _node: str, fact: facts.TopicCreated) -> None:
         self._topic_ids[fact.topic] = fact.topic_id
 
-    def _on_announced(self, seq: int, t: int, _node: str, fact: object) -> None:
+    def _on_announced(self, seq: int, t: int, node: str, fact: object) -> None:
         for hole in self._by_fact[type(fact)]:
             named = hole.name == getattr(fact, "hole", hole.name)
             if named and all(getattr(fact, name) == value for name, value in hole.when):
-                self.entered.append(Entered(hole, self._place_of(fact), seq, t))
+                place = self._place_of(fact)
+                if place == Place():
+                    place = Place(broker=broker_of(node))
+                self.entered.append(Entered(hole, place, seq, t))
+
+    def _on_end(self, _seq: int, _t: int, _node: str, fact: object) -> None:
+        if any(type(fact) in each.hole.ends for each in self.entered):
+            place = self._place_of(fact)
+            self.entered = [
+                each
+                for each in self.entered
+                if type(fact) not in each.hole.ends or not each.place.agrees(place)
+            ]
 
     def _place_of(self, fact: object) -> Place:
         topic = self._topic_ids.get(getattr(fact, "topic", ""), "")
@@ -162,6 +279,7 @@ class EnteredHoles:
             getattr(fact, "group", ""),
             getattr(fact, "transactional_id", ""),
             getattr(fact, "producer_id", -1),
+            getattr(fact, "broker", -1),
         )
 
 

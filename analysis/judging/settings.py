@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +24,9 @@ class Settings:
     share_deliveries: int = 5  # group.share.delivery.count.limit
     own_groups: tuple[str, ...] = ()  # groups whose members are a user's application
     audited: tuple[str, ...] = ()  # topics of which producers publish how many records they sent
+
+    transactional_ids: Mapping[str, str] = field(default_factory=dict)  # by client host
+    members: Mapping[str, Sequence[str]] = field(default_factory=dict)  # group -> client hosts
 
     def allows_unclean(self, topic: str) -> bool:
         """Return whether unclean elections of a topic may be held.

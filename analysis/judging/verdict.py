@@ -50,8 +50,6 @@ class Evidence:
     topics: dict[str, str]  # topic id -> name
     seen: dict[str, int]  # observation -> when it was first made, in µs
     faults_end_us: int  # when the faults were healed
-    missing: list[str]  # what a healed cluster still lacked at the limit
-    stall_excuse: str  # why Kafka would not reach what is missing either, or ""
 
 
 @dataclass(frozen=True)
@@ -81,8 +79,6 @@ def judge(evidence: Evidence, expect: Expectations) -> Verdict:
         name, ok = finding.name, _is_permitted(finding, expect.permits, evidence.topics)
         excused[name] = excused.get(name, True) and ok
     excused |= dict.fromkeys(_unmet(evidence, expect), False)
-    if evidence.missing:
-        excused["no-progress"] = bool(evidence.stall_excuse)
     return Verdict(
         sorted(name for name, ok in excused.items() if not ok),
         sorted(name for name, ok in excused.items() if ok),

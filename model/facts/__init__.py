@@ -172,6 +172,7 @@ from kafkasim.model.facts.world import (
     Phase,
     RuleActed,
     TimeLimit,
+    Waiting,
 )
 from kafkasim.model.facts.zookeeper import (
     PartitionOwner,
@@ -370,6 +371,7 @@ __all__ = [
     "Truncated",
     "VerificationSkipped",
     "VotersChanged",
+    "Waiting",
     "ZkControllerWrite",
     "ZooKeeperConnection",
     "ZooKeeperRole",

@@ -153,3 +153,20 @@ class HoleEntered:
     group: str = ""
     transactional_id: str = ""
     producer_id: int = -1
+    broker: int = -1
+
+
+@value
+class Waiting:
+    """At the limit of a healed run somebody still waits (``analysis/judging/wait.py``)."""
+
+    what: str  # is waited for
+    host: str
+    topic_id: str
+    partition: int
+    group: str
+    producer_id: int
+    offset: int  # where the group is, or the transaction began
+    end_offset: int  # up to which there is something to do; or the leader epoch
+    detail: str
+    waited_us: int

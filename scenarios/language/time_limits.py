@@ -87,30 +87,6 @@ def limit_us(scenario: Scenario) -> int:
     return 2 * max(longest) * 1000 + 30_000_000
 
 
-def settle_us(scenario: Scenario) -> dict[str, int]:
-    """Return how long a group may take to find and assign a partition, in µs, by group.
-
-    ``judging/transactions/liveness/coordinators/missed_before.py`` derives it. The members of a
-    group may have other settings, so the longest of each counts.
-    """
-    broker = BrokerConfig.from_properties(scenario.cluster.config)
-    sessions = [broker.group_consumer_session_timeout_ms]
-    found: dict[str, int] = {}
-    for workload in scenario.workload:
-        if workload.kind != "consumer-group" or workload.protocol != "coordinator":
-            continue
-        config = ConsumerConfig.from_properties(workload.config)
-        waits_ms = [
-            max([config.session_timeout_ms, *sessions]),
-            config.request_timeout_ms,
-            config.metadata_max_age_ms,
-            2 * config.max_poll_interval_ms,
-            broker.group_initial_rebalance_delay_ms,
-        ]
-        found[workload.group] = max(found.get(workload.group, 0), sum(waits_ms) * 1000)
-    return found
-
-
 def reading_us(
     scenario: Scenario, unread: Mapping[str, int], unanswered: Container[str] = ()
 ) -> int:
@@ -127,7 +103,7 @@ def reading_us(
     again what it releases, a processor what it aborts. What processors read they write, so with a
     producer_byte_rate they wait for that, too. A share group whose records may be held for longer
     than their lock gets them as often as the limit of deliveries allows. ``unanswered`` are the
-    share groups of which a leader answers no acknowledgement (``moved_starts.py:MovedStarts``).
+    share groups of which a leader answers no acknowledgement (KAFKA.md, 3.6).
     """
     broker = BrokerConfig.from_properties(scenario.cluster.config)
     tables = [each for each in scenario.workload if each.kind != "producer"]

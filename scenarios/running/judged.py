@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from kafkasim.analysis.judging.settings import EVERY, Settings
 from kafkasim.analysis.judging.source import BrokerLimits
 from kafkasim.model.config import BrokerConfig
 from kafkasim.scenarios.language.tables import Scenario
+from kafkasim.scenarios.running.cluster import Cluster
 from kafkasim.scenarios.running.outside.groups import audited, own_groups
 from kafkasim.scenarios.running.sharing.settings import delivery_limit
 
 ALLOWS_UNCLEAN = "unclean.leader.election.enable"
 
 
-def judged_settings(
-    scenario: Scenario, hosts: Mapping[int, str], voters: Sequence[int]
-) -> Settings:
-    """Return the settings of a run; ``hosts`` are its controllers, or ZooKeeper servers, by id."""
+def judged_settings(scenario: Scenario, cluster: Cluster) -> Settings:
+    """Return the settings of a run."""
     return Settings(
         zookeeper=scenario.cluster.mode == "zookeeper",
-        hosts=dict(hosts),
-        voters=tuple(voters),
+        hosts=dict(cluster.hosts),
+        voters=tuple(cluster.first_voters),
         unclean=_unclean(scenario),
         limits=_limits(BrokerConfig.from_properties(scenario.cluster.config)),
         share_deliveries=delivery_limit(scenario),
         own_groups=tuple(own_groups(scenario)),
         audited=audited(scenario),
+        transactional_ids=dict(cluster.clients.transactional_ids),
+        members={group: tuple(each) for group, each in cluster.clients.members.items()},
     )
 
 

@@ -287,7 +287,7 @@ class Operations:
             self.world.at(
                 self.world.now + again, self._when_restarted, operation, nodes, was_down or down
             )
-        elif self.progress.missing_partitions():
+        elif self.progress.unsettled():
             self.world.at(
                 self.world.now + ROLL_POLL_US, self._when_restarted, operation, nodes, True
             )

@@ -24,19 +24,18 @@ from pathlib import Path
 from typing import Any
 
 from kafkasim.analysis.judging.court import Court
-from kafkasim.analysis.judging.progress import unread
 from kafkasim.analysis.judging.readers.noted.remarks import Remarks
-from kafkasim.analysis.judging.transactions.liveness.stalls import Stalls
-from kafkasim.analysis.judging.transactions.liveness.under_way import UnderWay
 from kafkasim.analysis.judging.verdict import Evidence, Result, judge
+from kafkasim.analysis.judging.wait import BOOT, Wait
 from kafkasim.model import facts
 from kafkasim.model.client.exceptions import KafkaTimeoutError
 from kafkasim.model.config import ConsumerConfig
 from kafkasim.model.messages import CreatableTopic
 from kafkasim.scenarios.language.tables import Scenario
-from kafkasim.scenarios.language.time_limits import limit_us, reading_us, settle_us
+from kafkasim.scenarios.language.time_limits import limit_us, reading_us
 from kafkasim.scenarios.running.client_hosts import subscribed_topics
 from kafkasim.scenarios.running.cluster import Cluster
+from kafkasim.scenarios.running.convergence import Convergence
 from kafkasim.scenarios.running.fault_schedule import FaultSchedule
 from kafkasim.scenarios.running.judged import judged_settings
 from kafkasim.scenarios.running.node_settings import properties_text
@@ -73,21 +72,19 @@ class ScenarioRun:
             directory.mkdir(parents=True, exist_ok=True)
         self.trace = Trace(directory)
         self.world = World(seed, self.trace)
-        self.under_way = UnderWay(self.trace)
         self.cluster = Cluster(self.world, self.trace, scenario, self.variants)
-        settings = judged_settings(scenario, self.cluster.hosts, self.cluster.first_voters)
+        settings = judged_settings(scenario, self.cluster)
         self.court = Court(self.trace, settings)
         self.progress = self.court.progress
         budget = self.court.history.budget
         self.faults = FaultSchedule(self.world, self.trace, self.cluster, self.progress, budget)
-        self.stalls = self._stalls()
+        self.convergence = Convergence(self.trace, scenario, self.cluster, self.progress)
         control = self.cluster.clients.control
         ended = control.caught, control.returned, control.assumed, control.ignored
         told = topic_names(scenario), control.created, *ended
         self.remarks = Remarks(self.trace, self.court.readers, self.progress, *told)
         self.trace.subscribe(facts.ApplicationFailed, self._on_application_failed)
-        self.missing: list[str] = []
-        self.stall_excuse = ""  # why Kafka would not reach what is missing either
+        self.waits: list[Wait] = []  # what the run still lacks at its limit
         self.ready_us = 0
 
     def execute(self) -> Result:
@@ -116,12 +113,14 @@ class ScenarioRun:
         self.cluster.start_servers()
         brokers = [int(host.name.rpartition("-")[2]) for host in self.cluster.brokers]
         if not self._until(lambda: self.progress.unfenced() == brokers, BOOT_LIMIT_US):
-            self.missing = [f"unfenced brokers: {self.progress.unfenced()} of {brokers}"]
+            text = f"unfenced brokers: {self.progress.unfenced()} of {brokers}"
+            self.waits = [Wait(BOOT, detail=text)]
             return False
         self.cluster.clients.start_admin(self._create_topics)
         names = [topic.name for topic in self.scenario.topics]
         if not self._until(lambda: self._has_topics(names), BOOT_LIMIT_US):
-            self.missing = [f"topics: {self.progress.missing_partitions() or names}"]
+            unsettled = [self.progress.name(key) for key in self.progress.unsettled()]
+            self.waits = [Wait(BOOT, detail=f"topics: {unsettled or names}")]
             return False
         created = {fact.topic: topic_id for topic_id, fact in self.progress.topics.items()}
         self.cluster.clients.control.topic_ids.update(created)
@@ -149,7 +148,7 @@ class ScenarioRun:
             await port.call("admin.incremental_alter_configs", resources)
 
     def _has_topics(self, names: list[str]) -> bool:
-        return self.progress.has_partitions(names) and not self.progress.missing_partitions()
+        return self.progress.has_partitions(names) and not self.progress.unsettled()
 
     def _safety(self) -> None:
         self._phase("safety", "")
@@ -170,54 +169,19 @@ class ScenarioRun:
         if self._converges(limit):
             return
         # The producers are done by now; only processors may have transactions open.
-        behind = unread(self._still_missing(), self.under_way.in_a_poll)
-        unanswered = [each for each in behind if self.stalls.moved_starts.leave_unanswered(each)]
-        reading = reading_us(self.scenario, behind, unanswered)
+        behind = self.convergence.unread(self.convergence.waits())
+        reading = reading_us(self.scenario, behind, self.convergence.unanswered())
         if within is not None or not self._converges(reading):
-            self.missing = self._still_missing()
+            self.waits = self.convergence.waits()
 
     def _converges(self, limit: int) -> bool:
         """Run until nothing is missing; return whether that was so within ``limit`` µs."""
-        return self._until(lambda: not self._still_missing(), limit)
+        return self._until(self.convergence.is_reached, limit)
 
-    def _still_missing(self) -> list[str]:
-        """Return what the healed cluster lacks; nothing once it has converged."""
-        control = self.cluster.clients.control
-        hosts = [host for host in self.world.hosts.values() if host.incarnation >= 0]
-        down = [host.name for host in hosts if not host.alive]
-        ended = [name for name in down if name in control.ended]  # that is an anomaly of its own
-        over = [*ended, *control.returned]  # what they leave unread is lacking all the same
-        lacking = [f"{name} is down" for name in down if name not in over]
-        lacking += self.progress.missing_brokers([host.name for host in hosts if host.alive])
-        lacking += self.progress.missing_partitions()
-        lacking += self.progress.open_transactions(self.court.holes.first_open)
-        lacking += [
-            f"{node} has records that are neither acknowledged nor failed"
-            for node, flushed in control.flushed.items()
-            if not flushed and node not in ended
-        ]
-        lacking += control.stumbling.values()
-        lacking += [
-            f"{node} handles what it was given"
-            for node, busy in control.busy.items()
-            if busy and node not in ended
-        ]
-        for workload, nodes in self.cluster.clients.readers:
-            if all(node in ended for node in nodes):
-                continue  # nobody asks for its topics, or another workload of the group does
-            names = subscribed_topics(workload, self.scenario, list(control.topic_ids))
-            topic_ids = [control.topic_ids[name] for name in names]
-            if workload.kind == "share-group":
-                exposed = self.progress.exposed_of(topic_ids)
-                lacking += self.court.shares.lag(workload.group, exposed, self.progress.name)
-                continue
-            lacking += self.progress.lag(workload.group, topic_ids)
-            if workload.kind == "consumer-group" and workload.protocol == "zookeeper":
-                owned = [each for name in names for each in self.progress.names_of(name)]
-                lacking += self.court.invariants.old_owners.missing(workload.group, owned)
-            if workload.kind == "processor":
-                lacking += self.under_way.uncommitted(workload.group, topic_ids)
-        return list(dict.fromkeys(lacking))  # two workloads may name one group
+    @property
+    def missing(self) -> list[str]:
+        """What the run still lacks at its limit, in sentences."""
+        return [str(wait) for wait in self.waits]
 
     def _on_application_failed(
         self, _seq: int, _t: int, node: str, fact: facts.ApplicationFailed
@@ -235,28 +199,8 @@ class ScenarioRun:
             for node in nodes:
                 for result in final_results(self.world.hosts[node].disk, group, partitions):
                     self.trace.record(self.world.now, node, result)
-        self.stall_excuse = self.progress.stall_excuse(
-            self.missing, self.court.history.excuse, self.stalls.why
-        )
-
-    def _stalls(self) -> Stalls:
-        """Return the judges that know why a line of a stalled run stays missing."""
-        return Stalls(
-            self.trace,
-            self.court.invariants,
-            self.progress,
-            self.court.holes,
-            self.court.settings.limits,
-            self.cluster.clients,
-            self.cluster.hosts,
-            self.faults.unclean,
-            self._tells_static_leader,
-            settle_us(self.scenario),
-        )
-
-    def _tells_static_leader(self, node: str) -> bool:
-        rules = self.cluster.settings.broker_rules(node).group
-        return rules.skips_assignment_of_returning_leader()
+        for wait in self.waits:
+            self.trace.record(self.world.now, "world", wait.fact(self.world.now))
 
     def _partitions_of(self, group: str) -> list[tuple[str, str, int]]:
         """Return (topic, topic id, partition) of what a group reads."""
@@ -290,12 +234,10 @@ class ScenarioRun:
 
     def _result(self, wall: float) -> Result:
         evidence = Evidence(
-            findings=self.court.finish(self.missing, self.stall_excuse),
+            findings=self.court.finish(),
             topics={topic_id: fact.topic for topic_id, fact in self.progress.topics.items()},
             seen=dict(self.court.observer.seen),
             faults_end_us=self.ready_us + self.scenario.duration,
-            missing=self.missing,
-            stall_excuse=self.stall_excuse,
         )
         verdict = judge(evidence, self.scenario.expect)
         self.trace.close()
@@ -355,7 +297,7 @@ class ScenarioRun:
             "permits": list(self.scenario.expect.permits),
             "ready_us": result.ready_us,
             "topics": result.topics,
-            "stall_excuse": self.stall_excuse,
+            "stall_excuse": self.court.standstill.excuse,
             "losses": losses,
             "offsets_partitions": groups,
             "reopened_partitions": sorted(

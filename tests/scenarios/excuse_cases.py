@@ -1,14 +1,12 @@
 """A variant that fails under each excuse, and the stored scenario that shows it.
 
 The scenarios are seeds of ``tests/bugs/seeds``, or of the catalogue or ``tests/scenarios/excuses``
-with own seeds. A variant that attacks what the excuse softens proves more than any other. The
-excuses of stalls are in ``stall_excuse_cases.py``.
+with own seeds. A variant that attacks what the excuse softens proves more than any other.
 """
 
 from __future__ import annotations
 
 from tests.scenarios.excuse_case import Case
-from tests.scenarios.stall_excuse_cases import STALL_CASES
 
 CASES: tuple[Case, ...] = (
     Case(
@@ -222,5 +220,4 @@ CASES: tuple[Case, ...] = (
         "idempotent-duplicate",
         seed=1,
     ),
-    *STALL_CASES,
 )

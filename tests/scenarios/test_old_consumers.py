@@ -12,7 +12,7 @@ from kafkasim.analysis.judging.invariants.ownership import OldOwners
 from kafkasim.analysis.judging.promise import follow
 from kafkasim.scenarios.cli import invoke
 from kafkasim.scenarios.language.spec import ScenarioError, parse
-from tests.analysis.owner_cases import OWNERS, TOPIC, owner
+from tests.analysis.owner_cases import OWNERS, TOPIC
 
 
 def spec(mode: str = "zookeeper", **group: Any) -> dict[str, Any]:
@@ -94,11 +94,3 @@ def test_what_the_judge_of_owners_says(name: str) -> None:
         trace.tell(node, fact)
     found = [violation.text for violation in findings.all]
     assert found == ([said] if said else [])
-
-
-def test_a_partition_without_an_owner_is_missing() -> None:
-    trace = Trace()
-    _, owners = followed(trace)
-    trace.tell(*owner("c1", "claimed", 0))
-    trace.tell(*owner("c1", "conflict", 1))
-    assert owners.missing("g", ["t-0", "t-1"]) == ["t-1 has no owner in group g"]

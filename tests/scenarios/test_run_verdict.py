@@ -15,13 +15,15 @@ T = "topic-id"
 LOST = Finding("lost-write", T, 0, "record 7 acknowledged at 3")
 WEAK = Finding("lost-write", T, 0, "record 7 acknowledged at 3", cause="acks")
 EXCUSED = Finding("lost-write", T, 1, "record 8 acknowledged at 4", 1, "last-replica-standing")
+STILL = Finding("no-progress", T, 0, "orders-0 has no leader")
+HELD = Finding("no-progress", T, 1, "orders-1 has no leader", 1, "late-session")
 BROKEN = Finding("ISRDATA", T, 0, "broker-1 lacks records", seq=5, t_us=1_000)
 
 
 def evidence(**given: Any) -> Evidence:
     nothing: dict[str, Any] = {
         "findings": [], "topics": {T: "orders"}, "seen": {},
-        "faults_end_us": 10_000, "missing": [], "stall_excuse": "",
+        "faults_end_us": 10_000,
     }  # fmt: skip
     return Evidence(**{**nothing, **given})
 
@@ -43,12 +45,9 @@ def expect(**given: Any) -> ExpectTable:
         ({"findings": [WEAK]}, {"permits": ["lost-write:orders"]}, Verdict([], ["lost-write"])),
         ({"findings": [WEAK]}, {"permits": ["lost-write:bills"]}, Verdict(["lost-write"], [])),
         ({"findings": [BROKEN]}, {"permits": ["lost-write"]}, Verdict(["ISRDATA"], [])),
-        ({"missing": ["orders-0 has no leader"]}, {}, Verdict(["no-progress"], [])),
-        (
-            {"missing": ["orders-0: ISR [1] of [1, 2]"], "stall_excuse": "late-registration"},
-            {},
-            Verdict([], ["no-progress"]),
-        ),
+        ({"findings": [STILL]}, {}, Verdict(["no-progress"], [])),
+        ({"findings": [HELD]}, {}, Verdict([], ["no-progress"])),
+        ({"findings": [HELD, STILL]}, {}, Verdict(["no-progress"], [])),
         ({}, {"must-see": ["fenced"]}, Verdict(["missing:fenced"], [])),
         ({"seen": {"fenced": 11_000}}, {"must-see": ["fenced"]}, Verdict([], [])),
         ({"seen": {"fenced": 11_000}}, {"in-time": ["fenced"]}, Verdict(["missing:fenced"], [])),

@@ -18,7 +18,6 @@ from kafkasim.scenarios.language.time_limits import (
     ROUND_US,
     limit_us,
     reading_us,
-    settle_us,
 )
 from kafkasim.scenarios.running.runner import run
 
@@ -267,18 +266,3 @@ def test_a_group_that_stands_still_makes_no_progress() -> None:
     group = {"stuck-at": "5s", "processing": "1ms"}
     result = run(parse(_slow_group(group, {"max.poll.interval.ms": 5000}), "a test"), 1)
     assert (result.verdict, result.anomalies) == ("fail", ["no-progress", "unseen"])
-
-
-def test_a_group_settles_within_what_its_slowest_member_may_take() -> None:
-    config = {
-        "session.timeout.ms": 50_000,
-        "request.timeout.ms": 2_000,
-        "metadata.max.age.ms": 3_000,
-        "max.poll.interval.ms": 60_000,
-    }
-    data = _slow_group({}, config)
-    rest_ms = 2_000 + 3_000
-    assert settle_us(parse(data, "a test")) == {"group": (50_000 + rest_ms + 2 * 60_000) * 1000}
-    data["workload"].append(data["workload"][1] | {"config": {"metadata.max.age.ms": 90_000}})
-    whole_ms = 45_000 + 30_000 + 90_000 + 2 * 300_000
-    assert settle_us(parse(data, "a test")) == {"group": whole_ms * 1000}

@@ -23,9 +23,6 @@ from kafkasim.model import facts
 MISSED_MARKER = "missed-marker"
 """The excuse of what :class:`MissedMarkers` explains."""
 
-MISSED_END = "missed-end"
-"""The excuse of what :class:`MissedEnds` explains."""
-
 
 class MissedMarkers:
     """Follows the compacted topics of users, from the first transaction on."""
@@ -57,25 +54,3 @@ class MissedMarkers:
         if fact.topic_id not in self._topics:
             self._topics[fact.topic_id] = None
             self._uncopied.follow()
-
-
-class MissedEnds:
-    """Knows which ended transactions are open in the log of a final leader."""
-
-    def __init__(self, trace: FactSource, holes: Contents, uncopied: Uncopied) -> None:
-        self._holes = holes
-        self._uncopied = uncopied
-        self._leaders: dict[PartitionKey, tuple[int, str]] = {}  # leader epoch, node
-        trace.subscribe(facts.FinalReplica, self._on_final)
-
-    def excuse_open(self, key: PartitionKey, offset: int) -> str:
-        """Return :data:`MISSED_END` if the leader has missed each marker that would end the
-        transaction of the batch at an offset, and there is one."""
-        missed = self._uncopied.by(self._leaders.get(key, (-1, ""))[1], key)
-        ended = self._holes.decision(key, offset, ()) is not None
-        return MISSED_END if ended and self._holes.decision(key, offset, missed) is None else ""
-
-    def _on_final(self, _seq: int, _t: int, node: str, fact: facts.FinalReplica) -> None:
-        key = (fact.topic_id, fact.partition)
-        if fact.leading and fact.leader_epoch > self._leaders.get(key, (-1, ""))[0]:
-            self._leaders[key] = (fact.leader_epoch, node)

@@ -242,17 +242,6 @@ class Contents:
         state = self._partitions.get(key)
         return state.decision(offset, missed) if state is not None and state.markers else None
 
-    def first_open(self, key: PartitionKey, producer_id: int, end: int) -> int:
-        """Return the first offset of a producer's open transaction below ``end``, −1 for none."""
-        state, first = self._partitions[key], -1
-        for offset in range(end - 1, -1, -1):
-            found = state.content(offset)
-            if found is not None and found[1] == producer_id:
-                if (offset, found[0]) in state.markers:
-                    break
-                first = offset
-        return first
-
     def is_marker(self, key: PartitionKey, offset: int) -> bool:
         """Return whether a marker stands at an offset."""
         state = self._partitions.get(key)

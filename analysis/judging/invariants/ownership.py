@@ -184,14 +184,6 @@ class OldOwners:
         self._ending: dict[str, None] = {}  # hosts whose session the ensemble is ending
         self._over: dict[str, int] = {}  # host -> its last session that the ensemble has ended
 
-    def missing(self, group: str, partitions: list[str]) -> list[str]:
-        """Return those of the partitions, named topic-number, that nobody owns."""
-        return [
-            f"{name} has no owner in group {group}"
-            for name in partitions
-            if (group, name) not in self._owner
-        ]
-
     def on_PartitionOwner(self, seq: int, t: int, node: str, fact: facts.PartitionOwner) -> None:
         """Judge what a consumer claims or releases."""
         member, name = (fact.group, fact.member_id), f"{fact.topic}-{fact.partition}"

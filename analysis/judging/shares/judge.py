@@ -289,39 +289,6 @@ class Shares:
 
     # ------------------------------------------------------------------------------- judgement
 
-    def lag(
-        self, group: str, exposed: dict[PartitionKey, int], name: Callable[..., str]
-    ) -> list[str]:
-        """Return the partitions of which a group has not done all records.
-
-        ``exposed`` are the high watermarks of the partitions that it reads.
-        """
-        missing = []
-        for key, high_watermark in exposed.items():
-            told = self._told.get((group, *key))
-            start = 0 if told is None else max(told.start, 0)
-            held_back = told is not None and self._is_held_back(key, told, high_watermark)
-            if start < high_watermark and not held_back:
-                missing.append(
-                    f"share group {group} is at {start} of {high_watermark} in {name(key)}"
-                )
-        return missing
-
-    def _is_held_back(self, key: PartitionKey, told: _Told, high_watermark: int) -> bool:
-        """Return whether only the initial read gap holds the start offset back.
-
-        The leader has done the last record of the gap, and all behind it was done before it read
-        the state. It moves the start offset when it has acquired a record behind that
-        (SharePartition.findLastOffsetAcknowledged, isInitialReadGapOffsetWindowActive).
-        """
-        if told.start - 1 not in told.leading.ended:
-            return False
-        for offset in range(told.start, high_watermark):
-            heard = told.done.get(offset, told.gaps.get(offset, AT_END))
-            if heard > told.leading.loaded or self._was_lost(key, offset, heard, AT_END):
-                return False
-        return True
-
     def finish(self) -> list[Finding]:
         """Return the anomalies of the run, by share partition and excuse."""
         anomalies = []

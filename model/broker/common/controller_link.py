@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from kafkasim.model.channel import SERVER_BACKOFF_MS, Channel, Done, Failed
 from kafkasim.model.errors import Errors
+from kafkasim.model.facts import HoleEntered
 from kafkasim.model.messages import DescribeQuorumResponse, errors_in
 
 if TYPE_CHECKING:
@@ -109,6 +110,7 @@ class ControllerLink:
         self._active = -1  # the node that this link takes for the active controller
         self._request_timeout_ms = request_timeout_ms
         self._channels: dict[int, Channel] = {}
+        self._unlisted = False  # whether it has told of a leader without an endpoint
 
     def start(self, now: int) -> None:
         """Look for the active controller until one is known."""
@@ -136,11 +138,18 @@ class ControllerLink:
             node_id = self.nodes.active()
             address = self.nodes.address(node_id)
             if address is None:
+                self._tell_unlisted(node_id)
                 return False
             self._active = node_id
             if node_id not in self._channels:
                 self._channels[node_id] = self._channel(address)
         return True
+
+    def _tell_unlisted(self, node_id: int) -> None:
+        """Tell of a leader of the quorum that is no voter any more, so it has no endpoint."""
+        if node_id != -1 and not self._unlisted:
+            self._unlisted = True
+            self.process.out.append(HoleEntered("unlisted-leader"))
 
     def _channel(self, address: str) -> Channel:
         """Return a new channel to a controller."""

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Protocol
 from kafkasim.model.channel import Failed
 from kafkasim.model.effects import Exit, Post
 from kafkasim.model.errors import Errors
-from kafkasim.model.facts import BrokerState
+from kafkasim.model.facts import BrokerState, HoleEntered
 from kafkasim.model.messages import (
     BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,
@@ -239,11 +239,18 @@ class BrokerLifecycle:
         self.process.timers.cancel(REGISTRATION_TIMEOUT)
         self._schedule(now)
 
+    def _tell_stale(self, response: BrokerHeartbeatResponse | Failed) -> None:
+        """Tell of a registration that the broker's own dead predecessor has replaced."""
+        stale = not isinstance(response, Failed) and response.error is Errors.STALE_BROKER_EPOCH
+        if stale:
+            self.process.out.append(HoleEntered("late-registration"))
+
     def _on_heartbeat(self, response: BrokerHeartbeatResponse | Failed, now: int) -> None:
         self.awaits_response = False
         if self.state is LifecycleState.SHUTTING_DOWN:
             return
         if isinstance(response, Failed) or response.error is not Errors.NONE:
+            self._tell_stale(response)
             self._retry_later(now)
             return
         self.failed_attempts = 0

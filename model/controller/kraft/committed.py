@@ -15,8 +15,13 @@ from kafkasim.model.config import BrokerConfig
 from kafkasim.model.controller.common.client_quotas import entity_text
 from kafkasim.model.controller.common.deltas.metadata_delta import MetadataDelta
 from kafkasim.model.controller.common.deltas.snapshot import Snapshot, load_snapshot
-from kafkasim.model.controller.common.image import EVERY_BROKER, MetadataImage
+from kafkasim.model.controller.common.image import (
+    EVERY_BROKER,
+    MetadataImage,
+    PartitionRegistration,
+)
 from kafkasim.model.controller.common.records import (
+    NO_LEADER,
     BrokerConfigRecord,
     BrokerRegistrationChangeRecord,
     ClearElrRecord,
@@ -34,6 +39,7 @@ from kafkasim.model.controller.common.records import (
 from kafkasim.model.facts import (
     BrokerRegistration,
     ConfigChanged,
+    HoleEntered,
     MetadataCommitted,
     PartitionChanged,
     TopicCreated,
@@ -74,6 +80,11 @@ class CommittedMetadata:
                     self.out += [
                         self._partition_changed(each, offset, batch, None) for each in before
                     ]
+                    self.out += [
+                        HoleEntered("cleared-elr", each.topic_id, each.partition)
+                        for each in before
+                        if self._partition(each).leader == NO_LEADER
+                    ]
                 elif report:
                     describe = _FACTS.get(type(change))
                     if describe is not None:
@@ -99,6 +110,9 @@ class CommittedMetadata:
         factor = len(partitions[0].replicas) if partitions else 0
         return TopicCreated(offset, record.topic_id, record.name, len(partitions), factor, min_isr)
 
+    def _partition(self, record: Any) -> PartitionRegistration:
+        return self.image.topics[record.topic_id].partitions[record.partition]
+
     def _partition_changed(
         self,
         record: PartitionRecord | PartitionChangeRecord,
@@ -106,7 +120,10 @@ class CommittedMetadata:
         batch: RecordBatch,
         before: Any,
     ) -> PartitionChanged:
-        partition = self.image.topics[record.topic_id].partitions[record.partition]
+        partition = self._partition(record)
+        known = partition.isr or partition.elr or partition.last_known_elr
+        if before is not None and before.leader == partition.leader == NO_LEADER and not known:
+            self.out.append(HoleEntered("last-leader-unknown", record.topic_id, record.partition))
         return PartitionChanged(
             offset,
             record.topic_id,
@@ -182,11 +199,13 @@ class _CreatedTopics:
 
 
 def _before(image: MetadataImage, record: Any) -> Any:
-    """Return what a record is about to remove, a broker, a topic or ELRs, or None."""
+    """Return what a record is about to change: a partition, a broker, a topic or ELRs, or None."""
     if type(record) is ClearElrRecord:
         return image.cleared_elrs(record)
     if type(record) is UnregisterBrokerRecord:
         return image.brokers[record.broker_id]
+    if type(record) is PartitionChangeRecord:
+        return image.topics[record.topic_id].partitions[record.partition]
     return image.topics[record.topic_id] if type(record) is RemoveTopicRecord else None
 
 

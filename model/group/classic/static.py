@@ -10,6 +10,7 @@ from dataclasses import replace
 from kafkasim.model.coordinator.context import Parked
 from kafkasim.model.coordinator.runtime import CoordinatorRuntime, client_error
 from kafkasim.model.errors import Errors
+from kafkasim.model.facts import HoleEntered
 from kafkasim.model.group.classic.group import (
     ClassicGroup,
     ClassicGroupState,
@@ -146,6 +147,8 @@ class StaticMembers:
         if parked is None:
             return
         group.park_join(member, None)
+        hole = HoleEntered("static-member-returned", group=group.group_id)
+        self.rebalance.trace.record_hole(hole)
         answer = joined(group, member, skip_assignment=group.leader == member.member_id)
         if answer.skip_assignment and not self.rules.skips_assignment_of_returning_leader():
             answer = replace(answer, leader=old_id, skip_assignment=False, members=())

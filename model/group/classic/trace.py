@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from kafkasim.model.errors import Errors
-from kafkasim.model.facts import GroupAssigned, GroupState, MemberIdReverted, MemberRequest
+from kafkasim.model.facts import (
+    GroupAssigned,
+    GroupState,
+    HoleEntered,
+    MemberIdReverted,
+    MemberRequest,
+)
 from kafkasim.model.group.classic.group import ClassicGroup, ClassicGroupState, ClassicMember
 from kafkasim.model.messages import (
     ConsumerGroupHeartbeatRequest,
@@ -23,6 +29,10 @@ class GroupTrace:
 
     def __init__(self, out: list[Any]) -> None:
         self._out = out
+
+    def record_hole(self, hole: HoleEntered) -> None:
+        """Write that a known defect of Kafka strikes a group."""
+        self._out.append(hole)
 
     def record_request(self, request: Any, keeps_timeouts: ClassicMember | None) -> None:
         """Write that a member's request has arrived; of other requests, write nothing.

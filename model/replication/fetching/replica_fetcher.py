@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from kafkasim.model.channel import Failed
 from kafkasim.model.effects import Post
 from kafkasim.model.errors import Errors
-from kafkasim.model.facts import ReplicaFailed, StaleReplyUsed
+from kafkasim.model.facts import HoleEntered, ReplicaFailed, StaleReplyUsed
 from kafkasim.model.fetch_session import FetchSessionHandler
 from kafkasim.model.messages import (
     FetchPartition,
@@ -151,6 +151,15 @@ class ReplicaFetcher:
         failed = ReplicaFailed(partition.topic_id, partition.tp.partition, reason)
         self._process.out.append(failed)
 
+    def _tell(self, hole: str, partition: Partition) -> None:
+        place = partition.topic_id, partition.tp.partition
+        self._process.out.append(HoleEntered(hole, *place))
+
+    def _tell_untaken(self, state: FetchState, answer: FetchPartitionResponse) -> None:
+        """Tell of a high watermark that is not taken: the session does not send it again."""
+        if answer.high_watermark > state.partition.log.high_watermark:
+            self._tell("high-watermark-not-taken", state.partition)
+
     def fail_disk(self, state: FetchState, error: DiskError, now: int) -> None:
         """Take a partition offline: its log directory failed."""
         self.fail(state, error.reason)
@@ -182,6 +191,7 @@ class ReplicaFetcher:
             if state.asked is not asked and not self._rules.accepts_fetch_reply(
                 asked, state.fetch_offset, state.leader_epoch
             ):
+                self._tell_untaken(state, answer)
                 continue
             if answer.error is Errors.OFFSET_OUT_OF_RANGE:
                 out_of_range = out_of_range or state
@@ -271,6 +281,7 @@ class ReplicaFetcher:
             return
         if result.error is not NONE:
             base = batches[0].base_offset
+            self._tell("append-below-the-log-end", partition)
             self.fail(state, f"batch at {base} is below the log end {end}")
             return
         end = partition.log.local.log_end_offset
@@ -295,6 +306,7 @@ class ReplicaFetcher:
         if high_watermark is not None:
             partition.follow_offsets(high_watermark, answer.log_start_offset, now)
         log = partition.log
+        self._tell_untaken(state, answer)
         end = rules.truncation_offset(log, *diverging_epoch, state.fetch_offset)
         partition.truncate_to(end, now)
         self.states.move(state, log.log_end_offset, log.epochs.latest_epoch)

@@ -88,7 +88,7 @@ def second_process(cast: Cast) -> None:
     The second fences the first, which ends its application, and the judges know that
     (judging/group_members.py:StaticJoins). No topic grows meanwhile: what
     a static leader's former process has not found, its successor does not look for, and before 3.2
-    it looks for nothing (judging/transactions/liveness/groups/static_leader.py).
+    it looks for nothing (analysis/judging/holes.py: static-member-returned).
     """
     group = _group(cast)
     if group is None or group["config"].get("group.protocol") == "consumer":

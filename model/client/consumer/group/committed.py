@@ -14,6 +14,7 @@ from kafkasim.model.client.consumer.subscription import FetchState
 from kafkasim.model.client.exceptions import KafkaTimeoutError, NoOffsetForPartitionError
 from kafkasim.model.effects import Reply
 from kafkasim.model.errors import Errors
+from kafkasim.model.facts import HoleEntered
 from kafkasim.model.messages import OffsetFetchRequest, OffsetFetchResponse
 
 if TYPE_CHECKING:
@@ -143,6 +144,7 @@ class CommittedOffsets:
             return
         policy = self._config.auto_offset_reset
         if part.offset >= 0:
+            self._tell_future_epoch(part)
             self._metadata.epoch_seen(part.tp, part.leader_epoch, now)
             leader = self._metadata.current_leader(part.tp)
             validate = self._rules.validates_position()
@@ -152,3 +154,15 @@ class CommittedOffsets:
             self._poll.fail(NoOffsetForPartitionError("NO_OFFSET", f"{part.tp}"))
         else:
             self._subscription.request_reset(state, policy)
+
+    def _tell_future_epoch(self, part: OffsetFetchPartitionResponse) -> None:
+        """Tell of a committed leader epoch that metadata has not reached.
+
+        Until metadata of that epoch comes, the client knows no leader. If the offset is that of a
+        deleted topic, whose name was given again, that takes as many elections.
+        """
+        known = self._metadata.leaders.get(part.tp)
+        if known is not None and part.leader_epoch > known.epoch:
+            topic_id = self._metadata.last_topic_ids.get(part.tp.topic, "")
+            place = topic_id, part.tp.partition, self._config.group_id
+            self._process.out.append(HoleEntered("epoch-of-a-deleted-topic", *place))

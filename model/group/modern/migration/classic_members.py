@@ -21,6 +21,7 @@ from kafkasim.model.config import BrokerConfig
 from kafkasim.model.coordinator.context import Parked
 from kafkasim.model.coordinator.runtime import CoordinatorRuntime, client_error
 from kafkasim.model.errors import Errors
+from kafkasim.model.facts import HoleEntered
 from kafkasim.model.group.classic.responses import join_error, sync_error
 from kafkasim.model.group.modern.checks import (
     HeartbeatRefused,
@@ -178,10 +179,14 @@ class ClassicMembers:
         now: int,
     ) -> None:
         shard, parked, request, member = argument
+        group_id, member_id = request.group_id, member.member_id
         if error is not Errors.NONE:
+            group = shard.consumer_groups.get(group_id)
+            if group is not None and member_id in group.members:
+                hole = HoleEntered("member-without-session", group=group_id)
+                self.runtime.out.append(hole)
             self.runtime.respond(parked, join_error(client_error(error), ""))
             return
-        group_id, member_id = request.group_id, member.member_id
         if group_id in shard.consumer_groups:
             session_ms = request.session_timeout_ms
             self.departures.arm_session(shard, group_id, member_id, now, session_ms)

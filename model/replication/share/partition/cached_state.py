@@ -202,6 +202,12 @@ class CachedState:
                     return first
         return -1
 
+    def fetches_below(self, log_start: int) -> bool:
+        """Return whether the next fetch begins below the log start, where nothing is."""
+        if self.is_fresh or not self.find_next:
+            return False
+        return 0 <= self._first_available() < log_start
+
     def in_flight_records(self) -> int:
         """Return how many offsets lie from the start to the end offset (numInFlightRecords)."""
         return self.end_offset - self.start_offset + 1 if self._keys else 0

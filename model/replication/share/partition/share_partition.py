@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from kafkasim.model.errors import Errors
 from kafkasim.model.facts import (
     FinalSharePartition,
+    HoleEntered,
     ShareAcquired,
     ShareMoved,
     SharePartitionLoaded,
@@ -215,12 +216,14 @@ class SharePartition:
             return []
         context = self._context
         lock_us = context.lock_duration_ms(self.group_id) * 1000
-        start = self.cache.start_offset
+        start, gap = self.cache.start_offset, self.cache.gap_open
         wanted = Wanted(member_id, batch_size, max_records, now + lock_us)
         most = context.most_deliveries
         for stale in self.cache.archive_stale(fetch_offset, read.batches[0].base_offset):
             context.out.append(ShareStaleArchived(*self._names, *stale))
         acquired = acquire(self.cache, self, self._rules, most, wanted, read.batches)
+        if gap and (not acquired or self.cache.floor(start) is None):
+            self._tell_hole("read-gap-was-removed")
         if read.aborted_transactions:
             gone = aborted.batches(read.batches, read.aborted_transactions)
             acquired, archived = aborted.without(self.cache, acquired, gone)
@@ -353,7 +356,13 @@ class SharePartition:
         """Archive what the log does not have any more (updateCacheAndOffsets)."""
         before = self.cache.start_offset
         self.cache.log_start_moved(log_start)
+        if self.cache.fetches_below(log_start):
+            self._tell_hole("fetches-below-log-start")
         self._tell_start(before, "log-start")
+
+    def _tell_hole(self, hole: str) -> None:
+        fact = HoleEntered(hole, self.topic_id, self.tp.partition, self.group_id)
+        self._context.out.append(fact)
 
     @property
     def _names(self) -> tuple[str, str, int, int]:

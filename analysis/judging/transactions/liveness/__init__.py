@@ -1,1 +1,0 @@
-"""What keeps a healed cluster from its end: work under way, and standstills."""

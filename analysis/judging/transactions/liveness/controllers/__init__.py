@@ -1,1 +1,0 @@
-"""Standstills of what controllers decide: leaders, ISRs and registrations."""

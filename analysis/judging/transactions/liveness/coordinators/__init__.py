@@ -1,1 +1,0 @@
-"""Stalls of transactions that a coordinator has loaded or decided, and nobody ends."""

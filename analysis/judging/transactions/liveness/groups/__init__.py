@@ -1,1 +1,0 @@
-"""Groups that wait for what their coordinators and members have forgotten."""

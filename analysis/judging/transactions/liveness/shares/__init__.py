@@ -1,1 +1,0 @@
-"""Share groups that stand still in a partition (KIP-932)."""
