@@ -157,7 +157,7 @@ def _findings(facts: Facts) -> list[Explanation]:
     for each in broken:
         place = (each["topic_id"], each["partition"])
         firsts.setdefault((each["name"], place, each["expected_by"]), each)
-    others = [each for each in found if each["name"] not in INVARIANTS]
+    others = [each for each in found if each["name"] not in (*INVARIANTS, "no-progress")]
     return [_explained(facts, each) for each in [*firsts.values(), *others]]
 
 

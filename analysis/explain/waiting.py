@@ -1,14 +1,15 @@
-"""The chain of a run without progress: what waits for what at the end of the time limit.
+"""The chain of a run without progress: what each wait depends on, and the root of it.
 
-Each missing condition is followed to its cause: a partition to its leader and the replicas out of
-its ISR, a replica to its broker's registration and its last fetch, a group to its members and its
-coordinator, a producer to its batches.
+The waits are those that the runner recorded (``Waiting``), and the root of each is what its finding
+is expected by (``analysis/judging/waits.py``). The chain adds what the trace says last of a
+partition's leader, of the replicas out of its ISR and their brokers, of a group and a transaction.
 """
 
 from __future__ import annotations
 
 from kafkasim.analysis.explain.chain import Chain
 from kafkasim.analysis.explain.facts import Facts, Key
+from kafkasim.analysis.judging.wait import DOWN, FENCED, LEADERLESS, NOT_LED, SHORT
 from kafkasim.sim.trace.reading import Row
 
 HOST = ("HostStopped", "HostStarted", "HostPaused", "HostResumed")
@@ -17,69 +18,52 @@ HOST = ("HostStopped", "HostStarted", "HostPaused", "HostResumed")
 def waiting(facts: Facts) -> Chain:
     """Return what waits for what at the end of a run."""
     chain = Chain()
-    waits = [
-        *_boot(facts, chain),
-        *_partitions(facts, chain),
-        *_transactions(facts, chain),
-        *_producers(facts, chain),
-        *_groups(facts, chain),
-    ]
-    if not waits:
-        waits = _controllers(facts, chain)
+    findings = [each for each in facts.manifest["findings"] if each["name"] == "no-progress"]
+    waits: dict[str, None] = {}
+    for row, finding in zip(facts.rows(["Waiting"]), findings):
+        root = f" ({finding['expected_by']})" if finding["expected_by"] else ""
+        found = _of(facts, chain, row) or [finding["text"]]
+        waits.update(dict.fromkeys([f"{each}{root}" for each in found]))
     chain.add(facts.last(["Phase"], phase="end"))
-    waits = list(dict.fromkeys(waits)) or facts.manifest["missing"]
     chain.conclusion = "; ".join([*waits, *facts.manifest.get("remarks", [])])
     return chain
 
 
-def _boot(facts: Facts, chain: Chain) -> list[str]:
-    """Return the brokers that never got ready, where the cluster did not."""
-    if facts.last(["Phase"], phase="ready") is not None:
-        return []
-    waits = []
-    for broker in range(1, facts.manifest["spec"]["cluster"]["brokers"] + 1):
-        node = f"broker-{broker}"
-        standing = _broker(facts, chain, broker)
-        if "is unfenced" not in standing:
-            applied = facts.last(["MetadataCommitted"], node=node)
-            chain.turns(applied, "")
-            chain.add(facts.last(["MetadataCommitted"], where=lambda row: row["node"] != node))  # noqa: B023
-            waits.append(f"the cluster waits for {node}: {standing}")
-    return waits
+def _of(facts: Facts, chain: Chain, wait: Row) -> list[str]:
+    """Return what one wait is for, nothing if its own sentence says it all."""
+    if wait["what"] in (DOWN, FENCED):
+        number = wait["host"].rpartition("-")[2]
+        broker = int(number) if wait["host"] == f"broker-{number}" else -1
+        return [_broker(facts, chain, broker)] if broker >= 0 else []
+    if wait["what"] in (LEADERLESS, NOT_LED, SHORT):
+        return _partition(facts, chain, (wait["topic_id"], wait["partition"]), wait["what"])
+    if wait["group"]:
+        state = facts.last(["GroupState"], group=wait["group"])
+        chain.add(state, facts.last(["Polled", "Positioned"], group=wait["group"]))
+        if chain.turn < 0 and state is not None:
+            chain.turns(state, "")
+    if wait["producer_id"] >= 0:
+        of = ["TransactionState", "MarkerGivenUp", "MarkerSkipped", "EpochsExhausted"]
+        chain.add(facts.last(of, producer_id=wait["producer_id"]))
+    if wait["host"]:
+        chain.add(facts.last(["Acked", "SendFailed"], node=wait["host"]))
+    return []
 
 
-def _newest(facts: Facts, key: Key) -> Row | None:
+def _partition(facts: Facts, chain: Chain, key: Key, what: str) -> list[str]:
+    """Return what a partition waits for: a leader, its leader's broker, or replicas."""
     rows = facts.rows(["PartitionChanged"], key)
-    return max(rows, key=lambda row: int(row["partition_epoch"]), default=None)
-
-
-def _partitions(facts: Facts, chain: Chain) -> list[str]:
-    waits: list[str] = []
-    deleted = [row["topic_id"] for row in facts.rows(["TopicDeleted"])]
-    changed = facts.rows(["PartitionChanged"])
-    keys = dict.fromkeys((row["topic_id"], row["partition"]) for row in changed)
-    for key in [key for key in keys if key[0] not in deleted]:
-        change = _newest(facts, key)
-        if change is None:
-            continue
-        name = facts.name(key)
-        led = facts.last(["BecameLeader"], key, leader_epoch=change["leader_epoch"])
-        if change["leader"] < 0:
-            members = change["isr"] or change["elr"] or change["replicas"]
-            chain.turns(change, "")
-            waits += [f"{name} waits for a leader: {_broker(facts, chain, b)}" for b in members]
-        elif led is None:
-            chain.turns(change, "")
-            waits.append(
-                f"{name} waits for broker-{change['leader']} to lead epoch"
-                f" {change['leader_epoch']}: {_broker(facts, chain, change['leader'])}"
-            )
-        else:
-            absent = [b for b in change["replicas"] if b not in change["isr"]]
-            waits += [_absent(facts, chain, key, change, broker) for broker in absent]
-            if absent:
-                chain.turns(change, "")
-    return waits
+    change = max(rows, key=lambda row: int(row["partition_epoch"]))
+    chain.turns(change, "")
+    name = facts.name(key)
+    if what == LEADERLESS:
+        members = change["isr"] or change["elr"] or change["replicas"]
+        return [f"{name} waits for a leader: {_broker(facts, chain, b)}" for b in members]
+    if what == NOT_LED:
+        leads = f"{name} waits for broker-{change['leader']} to lead epoch {change['leader_epoch']}"
+        return [f"{leads}: {_broker(facts, chain, change['leader'])}"]
+    absent = [broker for broker in change["replicas"] if broker not in change["isr"]]
+    return [_absent(facts, chain, key, change, broker) for broker in absent]
 
 
 def _absent(facts: Facts, chain: Chain, key: Key, change: Row, broker: int) -> str:
@@ -130,66 +114,3 @@ def _broker(facts: Facts, chain: Chain, broker: int) -> str:
         chain.add(known, process, facts.last(["BrokerState"], node=node))
         return f"{node} is {'fenced' if known['fenced'] else 'unregistered'}"
     return f"{node} is unfenced"
-
-
-def _transactions(facts: Facts, chain: Chain) -> list[str]:
-    """Return the transactional ids whose coordinator has given a marker up."""
-    waits = []
-    for transactional_id in {
-        row["transactional_id"]: None for row in facts.rows(["MarkerGivenUp"])
-    }:
-        last = facts.last(["MarkerGivenUp", "TransactionState"], transactional_id=transactional_id)
-        if last is not None and last["kind"] == "MarkerGivenUp":
-            chain.turns(last, "")
-            waits.append(f"{transactional_id} waits for a marker that its coordinator gave up")
-    return waits
-
-
-def _producers(facts: Facts, chain: Chain) -> list[str]:
-    """Return the producers whose last records were appended and neither written nor given up."""
-    waits = []
-    for text in facts.manifest["missing"]:
-        node, _, rest = text.partition(" has records that are neither")
-        if not rest:
-            continue
-        answer = facts.last(["Acked", "SendFailed"], node=node)
-        chain.add(answer)
-        waits.append(f"{node} waits for the answers to its sends")
-    return waits
-
-
-def _groups(facts: Facts, chain: Chain) -> list[str]:
-    """Return the groups that have not read to the high watermark, and what they do instead."""
-    waits = []
-    groups = {row["group"]: None for row in facts.rows(["GroupState", "Positioned"])}
-    for group in groups:
-        behind = _behind(facts, group)
-        if not behind:
-            continue
-        state = facts.last(["GroupState"], group=group)
-        chain.add(state, facts.last(["Polled", "Positioned"], group=group))
-        chain.add(facts.last(["CoordinatorLoaded"], loaded=True))
-        how = "has no coordinator" if state is None else f"is {state['state']}"
-        waits.append(f"group {group} {how} and has not read {', '.join(behind)}")
-        if chain.turn < 0 and state is not None:
-            chain.turns(state, "")
-    return waits
-
-
-def _behind(facts: Facts, group: str) -> list[str]:
-    behind = []
-    named = [text for text in facts.manifest["missing"] if text.startswith(f"group {group} is at ")]
-    for text in named:
-        position, _, place = text.removeprefix(f"group {group} is at ").partition(" in ")
-        behind.append(f"{place.partition(' (')[0]} ({position} offsets)")
-    return behind
-
-
-def _controllers(facts: Facts, chain: Chain) -> list[str]:
-    """Return where the servers of the quorum stand, where nothing else explains the stall."""
-    roles: dict[str, Row] = {row["node"]: row for row in facts.rows(["RaftRole"])}
-    chain.add(*roles.values())
-    leading = [node for node, row in roles.items() if row["role"] == "leader"]
-    if roles and not leading:
-        return ["the metadata quorum has no leader"]
-    return []

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from kafkasim.analysis.judging.progress import unread
 from kafkasim.model.messages.base import HEADER, PER_PARTITION
 from kafkasim.model.records import BATCH_OVERHEAD
 from kafkasim.scenarios.language.spec import parse
@@ -22,7 +21,6 @@ from kafkasim.scenarios.language.time_limits import (
 from kafkasim.scenarios.running.runner import run
 
 SEED = Path(__file__).parent.parent / "bugs/seeds/slow-group-reads-on.json"
-BEHIND = "group group is at 3 of 10 in orders-0 (last read by consumer-1)"
 
 
 def _slow_group(group: dict[str, Any], properties: dict[str, Any]) -> dict[str, Any]:
@@ -33,24 +31,6 @@ def _slow_group(group: dict[str, Any], properties: dict[str, Any]) -> dict[str, 
     table["config"] |= {"fetch.max.wait.ms": 0} | properties
     data["topics"] = [{"name": "orders", "partitions": 1, "replication-factor": 1}]
     return data
-
-
-def test_unread_offsets_are_counted_if_nothing_else_is_missing() -> None:
-    other = "group group is at 0 of 5 in orders-1 (last read by nobody)"
-    assert unread([BEHIND, other]) == {"group": 12}
-    assert unread([BEHIND, "broker-3 is down"]) == {}
-    assert unread([]) == {}
-    share = "share group workers is at 57 of 107 in orders-2"
-    assert unread([BEHIND, share]) == {"group": 7, "workers": 50}
-
-
-def test_a_processor_in_the_midst_of_a_poll_has_only_to_read_on() -> None:
-    at_it = "processor-1 handles what it was given"
-    given = "group group was given records below 3 of orders-0 and has committed {}"
-    assert unread([at_it, BEHIND, given.format(1)], at_it.__eq__) == {"group": 7 + 2}
-    assert unread([at_it, given.format(-1)], at_it.__eq__) == {"group": 3}
-    assert unread([at_it, BEHIND, "broker-3 is down"], at_it.__eq__) == {}
-    assert unread([at_it, BEHIND]) == unread([at_it], at_it.__eq__) == {}
 
 
 @pytest.mark.parametrize(
