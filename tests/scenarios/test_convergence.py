@@ -19,7 +19,7 @@ def test_offsets_are_counted_if_groups_have_only_to_read_on() -> None:
     run.trace.record(
         0, "processor-1", facts.ProcessorStarted("group", "exactly-once", ("orders",), "sums")
     )
-    run.trace.record(0, "processor-1", facts.TransactionBegun("pay", 1, 7, 0))
+    run.trace.record(0, "processor-1", facts.TransactionBegun("pay", 0, 7, 0))
     unread = run.convergence.unread
     assert unread([BEHIND, SHARED]) == {"group": 7, "workers": 50}
     assert unread([*AT_IT, BEHIND, GIVEN]) == {"group": 7 + 3}
