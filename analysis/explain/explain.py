@@ -7,100 +7,18 @@ name; an anomaly without a chain of its own gets the history of its replica.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kafkasim.analysis.explain import clients, servers, transactions
-from kafkasim.analysis.explain import compaction as cleanings
+from kafkasim.analysis.explain import compaction
 from kafkasim.analysis.explain.chain import Chain, Explanation, Found, place_of, told
+from kafkasim.analysis.explain.chains import chain_of
 from kafkasim.analysis.explain.facts import Facts, Key
-from kafkasim.analysis.explain.loss import exposed_before, loss, missing_member
-from kafkasim.analysis.explain.shares import delivery_of_a_record
 from kafkasim.analysis.explain.waiting import waiting
 from kafkasim.analysis.judging.invariants.online import INVARIANTS
 from kafkasim.model.facts.names import record
 from kafkasim.sim.trace.reading import Row
-
-OfRow = Callable[[Facts, Key, Row], Chain]
-OfFinding = Callable[[Facts, Key, Found], Chain]
-
-
-def elected_without(facts: Facts, key: Key, row: Row) -> Chain:
-    """Return how a committed record went that a new leader has not (ACKED)."""
-    chain = loss(facts, key, exposed_before(facts, key, row["seq"]), until=row["seq"])
-    chain.add(row)
-    return chain
-
-
-def stable_read(facts: Facts, key: Key, row: Row) -> Chain:
-    """Return both reads of one offset (STABLEREAD)."""
-    return clients.two_values(facts, key, {"seq": row["seq"]})
-
-
-CHAINS: Mapping[str, OfRow] = {
-    "ACKED": elected_without,
-    "ISRDATA": missing_member,
-    "MATCH": servers.mismatch,
-    "HWMONO": servers.high_watermark_back,
-    "MINISR": servers.too_few,
-    "NODUP": servers.twice,
-    "ONELEADER": servers.two_leaders,
-    "META": servers.metadata,
-    "ISRELIG": servers.ineligible,
-    "LOGORDER": servers.replica,
-    "EPOCHCACHE": servers.replica,
-    "ORDER": servers.replica,
-    "READISR": servers.read_outside,
-    "STABLEREAD": stable_read,
-    "EXCL": clients.two_owners,
-    "OFFSET": clients.older_offset,
-    "LAGREASON": servers.needless_shrink,
-    "FENCEREASON": servers.needless_fencing,
-    "VERIFYORDER": transactions.overtaken,
-}
-"""Chains that begin at the row that broke an invariant."""
-
-OFFSETS: Mapping[str, OfFinding] = {"LATEST": cleanings.removed, "HORIZON": cleanings.kept}
-"""Chains of invariants that are broken at one offset, which a row has many of."""
-
-DELIVERY: Mapping[str, OfFinding] = {
-    "lost-write": clients.lost_write,
-    "unseen": clients.unseen,
-    "duplicate": clients.duplicate,
-    "idempotent-duplicate": clients.duplicate,
-    "handover-redelivery": clients.uncovered,
-    "inconsistent-offsets": clients.two_values,
-    "poll-skip": clients.reader_order,
-    "nonmonotonic-poll": clients.reader_order,
-    "nonmonotonic-send": clients.sends_out_of_order,
-    "reordered-key": clients.key_overtaken,
-    "offset-regression": clients.commit_back,
-    "reordered-commit": clients.commit_back,
-    "skipped-by-commit": clients.skipped,
-    "lost-to-retention": clients.overtaken,
-    "needless-reset": clients.moved,
-    "lost-deletion": cleanings.lost_deletion,
-    "audit-missing": clients.audited,
-    "audit-surplus": clients.audited,
-    "lost-result": clients.result,
-    "duplicate-result": clients.result,
-    "application-failed": clients.application,
-    "aborted-read": transactions.aborted_read,
-    "precommitted-read": transactions.precommitted_read,
-    "torn-transaction": transactions.torn,
-    "hanging-transaction": transactions.hanging,
-    "zombie-producer": transactions.zombie,
-    "needless-epoch": transactions.needless_epoch,
-    "lost-output": transactions.lost_output,
-    "duplicate-output": transactions.duplicate_output,
-    "accepted-again": delivery_of_a_record,
-    "held-twice": delivery_of_a_record,
-    "over-delivered": delivery_of_a_record,
-    "share-skipped": delivery_of_a_record,
-}
-"""Chains that begin at the first occurrence of a delivery anomaly."""
-
 
 SAME = {"double-owner": "EXCL"}
 """Names of the Spark checks to what the run's judges call the same anomaly."""
@@ -134,7 +52,7 @@ def _record(facts: Facts, topic: str, partition: int, offset: int) -> list[Expla
     """Explain what became of a record of a compacted topic; an unknown one has no explanation."""
     for topic_id in reversed(facts.topic_ids(topic)):
         key = (topic_id, partition)
-        chain = cleanings.record(facts, key, offset)
+        chain = compaction.record(facts, key, offset)
         if chain is not None:
             text = f"what became of offset {offset}"
             return [_explanation(facts, "record", key, chain, text, {})]
@@ -151,48 +69,20 @@ def firsts(explained: Iterable[Explanation]) -> dict[str, list[Explanation]]:
 
 def _findings(facts: Facts) -> list[Explanation]:
     """Explain the first finding of each invariant in a partition, and all other findings."""
+    firsts: dict[tuple[Any, ...], Found] = {}
     found = facts.manifest["findings"]
-    broken = sorted((each for each in found if each["name"] in INVARIANTS), key=_row)
-    firsts: dict[tuple[Any, ...], Mapping[str, Any]] = {}
-    for each in broken:
-        place = (each["topic_id"], each["partition"])
-        firsts.setdefault((each["name"], place, each["expected_by"]), each)
+    broken = [each for each in found if each["name"] in INVARIANTS]
+    for each in sorted(broken, key=lambda each: int(each["seq"])):
+        place = (each["name"], each["topic_id"], each["partition"], each["expected_by"])
+        firsts.setdefault(place, each)
     others = [each for each in found if each["name"] not in (*INVARIANTS, "no-progress")]
-    return [_explained(facts, each) for each in [*firsts.values(), *others]]
+    return [_explained(facts, each) for each in (*firsts.values(), *others)]
 
 
-def _row(finding: Mapping[str, Any]) -> int:
-    return int(finding["seq"])
-
-
-def _explained(facts: Facts, finding: Mapping[str, Any]) -> Explanation:
-    name, key = finding["name"], (finding["topic_id"], finding["partition"])
-    chain_of = DELIVERY.get(name)
-    if name in OFFSETS:
-        chain_of = OFFSETS[name] if finding["offset"] >= 0 else None
-    if chain_of is not None:
-        chain = chain_of(facts, key, dict(finding))
-    else:
-        chain = _of_row(facts, name, key, finding["seq"])
+def _explained(facts: Facts, finding: Found) -> Explanation:
     more = f" ({finding['count']} in all)" if finding["count"] > 1 else ""
-    return _explanation(facts, name, key, chain, finding["text"] + more, finding)
-
-
-def _of_row(facts: Facts, name: str, key: Key, seq: int) -> Chain:
-    row = facts.row(seq) if 0 <= seq < facts.manifest["rows"] else None
-    if row is None:
-        return Chain()
-    return CHAINS.get(name, _history)(facts, key, row)
-
-
-def _history(facts: Facts, key: Key, row: Row) -> Chain:
-    """Return the history of the row's replica, or of its host where it concerns no partition."""
-    if key[1] >= 0:
-        return servers.replica(facts, key, row)
-    chain = Chain()
-    chain.add(*servers.host_events(facts, row["node"], row["seq"])[-3:])
-    chain.turns(row, "")
-    return chain
+    key, chain = (finding["topic_id"], finding["partition"]), chain_of(facts, finding)
+    return _explanation(facts, finding["name"], key, chain, finding["text"] + more, finding)
 
 
 def _others(facts: Facts) -> list[Explanation]:
@@ -214,7 +104,7 @@ def _others(facts: Facts) -> list[Explanation]:
                 text = f"{what} happened{late}"
             chain = _moment(facts, at)
             if what == "missed-deletion" and at is not None:
-                chain = cleanings.missed_deletion(facts, at)
+                chain = compaction.missed_deletion(facts, at)
             explained.append(_explanation(facts, name, ("", -1), chain, text, {}))
     return explained
 

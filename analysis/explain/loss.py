@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kafkasim.analysis.explain.chain import Chain
+from kafkasim.analysis.explain.chain import Chain, Found
 from kafkasim.analysis.explain.facts import END, Facts, Key
 from kafkasim.model.facts.names import record
 from kafkasim.sim.trace.reading import Row
@@ -305,9 +305,9 @@ def exposed_before(facts: Facts, key: Key, seq: int) -> int:
     return max((int(row["high_watermark"]) for row in rows), default=0) - 1
 
 
-def missing_member(facts: Facts, key: Key, row: Row) -> Chain:
-    """Return why a member of the ISR lacks committed records, as the row shows that it does."""
-    seq = int(row["seq"])
+def missing_member(facts: Facts, key: Key, found: Found) -> Chain:
+    """Return why a member of the ISR lacks committed records (ISRDATA)."""
+    row, seq = facts.row(found["seq"]), int(found["seq"])
     offset = exposed_before(facts, key, seq + 1)
     chain = loss_so_far(facts, key, offset, seq)
     chain.add(row)

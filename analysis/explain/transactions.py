@@ -1,5 +1,4 @@
-"""The chains of transactions: aborted reads, early reads, torn or hanging transactions, inputs that
-were processed twice or never; and a batch that overtook another one."""
+"""The chains of transactions: read too early or although aborted, torn, hanging, done twice."""
 
 from __future__ import annotations
 
@@ -61,57 +60,6 @@ def hanging(facts: Facts, key: Key, found: Found) -> Chain:
             chain.turns(cut, told)
             return chain
     chain.turns(appended, f"no marker follows it, {stays}")
-    return chain
-
-
-def zombie(facts: Facts, _key: Key, found: Found) -> Chain:
-    """Return what two producers of one transactional id did at the same time."""
-    chain = Chain()
-    begun = facts.row(found["seq"]) if found["seq"] >= 0 else None
-    if begun is None or "transactional_id" not in begun:
-        return chain
-    mine = {"transactional_id": begun["transactional_id"]}
-    kinds = ["TransactionBegun", "TransactionEnding", "TransactionEnded", "TransactionState"]
-    chain.add(*facts.rows(kinds, after=begun["seq"] - 1, **mine)[:12])
-    others = facts.rows(["TransactionBegun"], before=begun["seq"], **mine)
-    chain.add(*[row for row in others if row["node"] != begun["node"]][-1:])
-    chain.turns(begun, "two producers used one transactional id at the same time")
-    return chain
-
-
-def needless_epoch(facts: Facts, _key: Key, found: Found) -> Chain:
-    """Return what the coordinator told of an id before its epoch rose by too much."""
-    chain = Chain()
-    raised = facts.row(found["seq"])
-    mine = {"transactional_id": raised["transactional_id"]}
-    chain.add(*facts.rows(["TransactionState"], before=raised["seq"], **mine)[-3:], raised)
-    chain.turns(raised, "the epoch rose by more than one fence and one end of a transaction need")
-    return chain
-
-
-def overtaken(facts: Facts, key: Key, row: Row) -> Chain:
-    """Return how a batch got ahead of one that its leader had refused, and what became of both."""
-    chain = Chain()
-    mine = {"node": row["node"], "producer_id": row["producer_id"]}
-    chain.add(*facts.rows(["BatchUnverified"], key, before=row["seq"], **mine)[-3:])
-    chain.turns(row, "a lower sequence waits for its verification, and is out of order from now on")
-    told = facts.rows(["SendFailed", "SequencesRewritten"], key, after=row["seq"])
-    chain.add(*told[:2])
-    return chain
-
-
-def lost_output(facts: Facts, key: Key, found: Found) -> Chain:
-    """Return how a group committed past an input that it had written no output for."""
-    chain = Chain()
-    group, offset = found["group"], found["offset"]
-    polls = facts.rows(["Polled"], key, group=group, where=lambda row: offset in row["offsets"])
-    chain.add(*polls[:2])
-    topic = facts.topics.get(key[0], "")
-    past = facts.first(["OffsetCommitted"], group=group, topic=topic, partition=key[1],
-                       where=lambda row: bool(row["offset"] > offset))  # fmt: skip
-    if polls:
-        chain.add(*_fates(facts, polls[0]["node"], polls[0]["seq"], END)[:1])
-    chain.turns(past, "the group committed past it, and no output of it can be read")
     return chain
 
 

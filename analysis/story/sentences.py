@@ -494,7 +494,7 @@ class Teller:
             return Sentence(f"the controller sees that {node_of(broker)} is gone from ZooKeeper")
         why = self._leaving.get(broker, "its heartbeats are missing")
         text = reasons.REGISTRATIONS.get(change, "{host}: {change}")
-        return Sentence(text.format(host=node_of(broker), why=why, **row))
+        return Sentence(text.format_map({**row, "host": node_of(broker), "why": why}))
 
     def _partition_changed(self, row: Row) -> list[Sentence]:
         before, place = self.before(row), self._place(row)

@@ -10,6 +10,8 @@ from dataclasses import astuple, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.scenarios.carried_cases import CARRIED
+from tests.scenarios.unverified_cases import UNVERIFIED_BATCHES
 
 from kafkasim.model import facts
 from kafkasim.model.config import BrokerConfig
@@ -67,7 +69,6 @@ from tests.analysis.share_cases import (
     SHARE_UNWRITTEN,
 )
 from tests.analysis.story_cases import SPEC, STORY_CASES
-from tests.scenarios.carried_cases import CARRIED
 from tests.scenarios.transaction_cases import (
     BACK,
     EXCUSES,
@@ -85,7 +86,6 @@ from tests.scenarios.transaction_cases import (
     UNLISTED_IDS,
     excused,
 )
-from tests.scenarios.unverified_cases import UNVERIFIED_BATCHES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
