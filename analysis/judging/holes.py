@@ -30,10 +30,12 @@ class Hole:
     fact: type = facts.HoleEntered  # that announces it; HoleEntered names the hole
     when: tuple[tuple[str, object], ...] = ()  # values of the fact's fields that are required
     ends: tuple[type, ...] = ()  # facts that end it, at the same place
+    ends_when: tuple[tuple[str, object], ...] = ()  # values of their fields that are required
     closed_by: str = ""  # the method of a rules class that closes it; "": no release has one
 
 
 _NEW_ISR = (facts.IsrChanged, facts.BecameLeader)
+_NEW_GENERATION = (("state", "CompletingRebalance"),)
 _STALLS = (NO_PROGRESS,)
 
 HOLES: tuple[Hole, ...] = (
@@ -135,6 +137,7 @@ HOLES: tuple[Hole, ...] = (
         "late-registration",
         "KIP-631: a broker that its dead predecessor has registered does not register again",
         _STALLS,
+        ends=(facts.BrokerRegistration,),
     ),
     Hole(
         "append-below-the-log-end",
@@ -152,6 +155,8 @@ HOLES: tuple[Hole, ...] = (
         "static-member-returned",
         "KIP-345, KIP-814: a static member that comes back is told the old assignment, for good",
         _STALLS,
+        ends=(facts.GroupState,),
+        ends_when=_NEW_GENERATION,
     ),
     Hole(
         "downgrade-forgotten",
@@ -159,6 +164,8 @@ HOLES: tuple[Hole, ...] = (
         _STALLS,
         facts.GroupConverted,
         (("protocol", "classic"),),
+        ends=(facts.GroupState,),
+        ends_when=_NEW_GENERATION,
     ),
     Hole(
         "member-without-session",
@@ -169,6 +176,7 @@ HOLES: tuple[Hole, ...] = (
         "epoch-of-a-deleted-topic",
         "KIP-320: a committed leader epoch above that of metadata makes the leader unknown",
         _STALLS,
+        ends=(facts.Polled,),
     ),
     Hole(
         "unreadable-coordinator-log",
@@ -228,6 +236,7 @@ class EnteredHoles:
 
     def __init__(self, trace: FactSource) -> None:
         self.entered: list[Entered] = []
+        self._ending: dict[type, int] = {}  # how many of them a kind of fact may end
         self._topic_ids: dict[str, str] = {}  # by name, of the latest topic
         self._by_fact: dict[type, list[Hole]] = {}
         for hole in HOLES:
@@ -261,15 +270,17 @@ class EnteredHoles:
                 if place == Place():
                     place = Place(broker=broker_of(node))
                 self.entered.append(Entered(hole, place, seq, t))
+                for end in hole.ends:
+                    self._ending[end] = self._ending.get(end, 0) + 1
 
     def _on_end(self, _seq: int, _t: int, _node: str, fact: object) -> None:
-        if any(type(fact) in each.hole.ends for each in self.entered):
-            place = self._place_of(fact)
-            self.entered = [
-                each
-                for each in self.entered
-                if type(fact) not in each.hole.ends or not each.place.agrees(place)
-            ]
+        if not self._ending.get(type(fact)):
+            return
+        place = self._place_of(fact)
+        for each in [each for each in self.entered if _ends(each, fact, place)]:
+            self.entered.remove(each)
+            for end in each.hole.ends:
+                self._ending[end] -= 1
 
     def _place_of(self, fact: object) -> Place:
         topic = self._topic_ids.get(getattr(fact, "topic", ""), "")
@@ -281,6 +292,12 @@ class EnteredHoles:
             getattr(fact, "producer_id", -1),
             getattr(fact, "broker", -1),
         )
+
+
+def _ends(entered: Entered, fact: object, place: Place) -> bool:
+    hole = entered.hole
+    of_kind = type(fact) in hole.ends and entered.place.agrees(place)
+    return of_kind and all(getattr(fact, name) == value for name, value in hole.ends_when)
 
 
 def _covers(entered: Entered, finding: str, place: Place) -> bool:

@@ -28,7 +28,7 @@ from kafkasim.analysis.judging.progress import Progress
 from kafkasim.analysis.judging.promise import FactSource, follow
 from kafkasim.analysis.judging.settings import Settings
 from kafkasim.analysis.judging.source import PartitionKey
-from kafkasim.analysis.judging.wait import DOWN, FENCED, OPEN, READ, SHORT, Wait
+from kafkasim.analysis.judging.wait import DOWN, FENCED, NOT_LED, OPEN, READ, SHORT, Wait
 from kafkasim.model import facts
 from kafkasim.model.facts.names import broker_of, node_of
 from kafkasim.model.records import TRANSACTION_STATE_TOPIC
@@ -72,6 +72,7 @@ class Standstill:
         self._touched: dict[str, dict[PartitionKey, None]] = {}  # by id, of its last transaction
         self._minima: dict[str, int] = {}  # topic -> the highest min.insync.replicas
         self._roles: dict[str, facts.RaftRole] = {}
+        self._epoch = -1  # the highest one of the quorum
         self._lost_disks: dict[str, None] = {}  # controllers with another disk
         self._voters_changed = False
         self._open: dict[PartitionKey, dict[int, None]] = {}  # producer ids, from the waits
@@ -131,7 +132,7 @@ class Standstill:
             yield Node("share", wait.group, wait.key)
         if wait.producer_id >= 0:
             yield Node("producer", number=wait.producer_id)
-        if wait.what in (DOWN, FENCED) and wait.host.startswith("broker-"):
+        if wait.what in (DOWN, FENCED, NOT_LED) and wait.host.startswith("broker-"):
             yield _broker(broker_of(wait.host))
         elif wait.what == DOWN:
             yield QUORUM
@@ -197,13 +198,19 @@ class Standstill:
 
     def _root_of_partition(self, key: PartitionKey) -> str:
         losses = self._history.losses(key)
-        if losses:
+        if losses and (self._is_internal(key) or key in self._open):
             return losses[0].reason
         failed = any(place[0] == key for place in self._failed)
         return (failed and self._history.excuse(key)) or self._covered(Place(*key))
 
+    def _is_internal(self, key: PartitionKey) -> bool:
+        """Return whether coordinators keep their state in a partition: what is lost of it, nobody
+        writes again. Of users' partitions that is the marker of an open transaction."""
+        return self._progress.name(key).startswith("__")
+
     def _root_of_quorum(self) -> str:
-        leads = [node for node, role in self._roles.items() if role.role == "leader"]
+        leads = [role for role in self._roles.values() if role.role == "leader"]
+        leads = [role for role in leads if role.epoch == self._epoch]
         if leads or not (self._lost_disks or self._voters_changed):
             return ""
         return "lost-voters"
@@ -269,6 +276,7 @@ class Standstill:
     def on_RaftRole(self, _seq: int, _t: int, node: str, fact: facts.RaftRole) -> None:
         """Take the role of a controller."""
         self._roles[node] = fact
+        self._epoch = max(self._epoch, fact.epoch)
 
     def on_DiskReplaced(self, _seq: int, _t: int, node: str, fact: facts.DiskReplaced) -> None:
         """Note a controller that is another replica of the quorum from now on."""

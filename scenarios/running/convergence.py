@@ -128,7 +128,7 @@ class Convergence:
             return self._at(LEADERLESS, key)
         if self._progress.leading.get(key, (-1, ""))[0] < change.leader_epoch:
             epoch = change.leader_epoch
-            return replace(self._at(NOT_LED, key), host=f"broker {change.leader}", end=epoch)
+            return replace(self._at(NOT_LED, key), host=node_of(change.leader), end=epoch)
         return replace(
             self._at(SHORT, key), detail=f"ISR {list(change.isr)} of {list(change.replicas)}"
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ from kafkasim.model import facts
 from kafkasim.sim.trace.recording import Trace
 
 MADE = facts.TopicCreated(1, "id", "orders", 2, 3, 2)
+MODEL = Path(facts.__file__).parents[1]
 SKIPPED = facts.MarkerSkipped("pay", "orders", 1, 7, 0, 0)
 
 
@@ -55,3 +58,22 @@ def test_a_hole_asks_for_values_of_its_fact(fact: Any, covered: str) -> None:
 def test_each_hole_has_a_name_of_its_own() -> None:
     names = [hole.name for hole in HOLES]
     assert names == list(dict.fromkeys(names))
+
+
+def test_a_static_members_return_counts_until_the_next_generation() -> None:
+    def after(state: str) -> str:
+        trace = Trace(None)
+        holes = EnteredHoles(trace)
+        trace.record(1, "broker-1", facts.HoleEntered("static-member-returned", group="g"))
+        trace.record(2, "broker-1", facts.GroupState("g", state, 2, (), "range", "r"))
+        return holes.covering("no-progress", Place(group="g"))
+
+    assert [after("Stable"), after("CompletingRebalance")] == ["static-member-returned", ""]
+
+
+def test_every_hole_that_the_model_announces_has_a_row() -> None:
+    named = re.compile(r'(?:HoleEntered|_tell_hole|_tell)\("([a-z-]+)"')
+    sources = [path.read_text(encoding="utf-8") for path in MODEL.rglob("*.py")]
+    told = {name for source in sources for name in named.findall(source)}
+    assert told
+    assert told <= {hole.name for hole in HOLES if hole.fact is facts.HoleEntered}
