@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,13 @@ import pytest
 
 from kafkasim.analysis.judging.holes import HOLES, EnteredHoles, Place
 from kafkasim.model import facts
+from kafkasim.model.controller.kraft.rules import ControllerRules
+from kafkasim.scenarios.language.spec import parse
+from kafkasim.scenarios.running.runner import run
 from kafkasim.sim.trace.recording import Trace
 
 MADE = facts.TopicCreated(1, "id", "orders", 2, 3, 2)
+SEEDS = Path(__file__).parents[1] / "bugs/seeds"
 MODEL = Path(facts.__file__).parents[1]
 SKIPPED = facts.MarkerSkipped("pay", "orders", 1, 7, 0, 0)
 
@@ -77,3 +82,16 @@ def test_every_hole_that_the_model_announces_has_a_row() -> None:
     told = {name for source in sources for name in named.findall(source)}
     assert told
     assert told <= {hole.name for hole in HOLES if hole.fact is facts.HoleEntered}
+
+
+@pytest.mark.slow
+def test_without_the_hole_the_same_seed_makes_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rule that closes ``cleared-elr``: a new minimum leaves the ELR as it is."""
+    stored = json.loads((SEEDS / "elr-cleared-while-nobody-led.json").read_text(encoding="utf-8"))
+    assert stored["anomalies"] == ["no-progress"]
+    assert next(hole.closed_by for hole in HOLES if hole.name == "cleared-elr") == (
+        "ControllerRules.clears_elr"
+    )
+    monkeypatch.setattr(ControllerRules, "clears_elr", lambda _self: False)
+    result = run(parse(stored["scenario"], "a seed"), stored["seed"])
+    assert (result.verdict, result.missing) == ("pass", [])
