@@ -16,8 +16,9 @@ unexport PYTHONDONTWRITEBYTECODE  # where it is set, every process would compile
 demo: $(ARCHIVE)
 	$(BIN)/kafkasim demo --runs $(SEEDS) --out $(OUT)
 
-test: $(ARCHIVE)
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "early or not (slow or soak)"
+test: $(ARCHIVE)  # and which tests took long, beside other work or because they belong to slow
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "early or not (slow or soak)" \
+		--durations=10 --durations-min=3
 
 slow: $(ARCHIVE)  # whole runs, commands and fleets: a quarter of an hour, before anything lands
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "slow and not (early or soak)"

@@ -55,9 +55,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark whole folders as slow, and the first of each slow test that has parameters as early."""
     known: set[str] = set()
     for item in items:
-        if item.path.parent.name in WHOLE_RUNS:
-            item.add_marker("slow")
         lanes = {mark.name for mark in item.iter_markers()}
+        if item.path.parent.name in WHOLE_RUNS and "slow" not in lanes:
+            item.add_marker("slow")
+            lanes.add("slow")
         name, parameter, _ = item.nodeid.partition("[")
         if parameter and "slow" in lanes and not lanes & {"soak", "spark"} and name not in known:
             known.add(name)
