@@ -8,24 +8,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from kafkasim.analysis.judging.applications import ApplicationFailures
 from kafkasim.analysis.judging.atomicity import Atomicity, NeedlessEpochs
-from kafkasim.analysis.judging.copies.idempotence import Idempotence
-from kafkasim.analysis.judging.copies.redelivery import Redeliveries
-from kafkasim.analysis.judging.delivery import Delivery
-from kafkasim.analysis.judging.finding import Finding
+from kafkasim.analysis.judging.commits import CommitOrder, CommittedOffsets, Handovers
+from kafkasim.analysis.judging.delivery import LostWrites, Repeated, Unseen
+from kafkasim.analysis.judging.finding import Finding, summed
 from kafkasim.analysis.judging.history.history import History
+from kafkasim.analysis.judging.history.readers import Readers
 from kafkasim.analysis.judging.invariants.missed_deletions import MissedDeletions
 from kafkasim.analysis.judging.invariants.online import Invariants
 from kafkasim.analysis.judging.observer import Observer
 from kafkasim.analysis.judging.outputs import Outputs
 from kafkasim.analysis.judging.progress import Progress
 from kafkasim.analysis.judging.promise import FactSource, Handler
-from kafkasim.analysis.judging.readers.commits import CommitOrder
-from kafkasim.analysis.judging.readers.key_order import KeyOrder
-from kafkasim.analysis.judging.readers.overtaken import LostToRetention
-from kafkasim.analysis.judging.readers.passed import Readers
-from kafkasim.analysis.judging.readers.resets import NeedlessResets
+from kafkasim.analysis.judging.reading import LostToRetention, NeedlessResets, ReadingOrder
 from kafkasim.analysis.judging.results import Audit, StoredResults
+from kafkasim.analysis.judging.sends import KeyOrder, SendOrder, StoredOnce
 from kafkasim.analysis.judging.settings import Settings, settings_of
 from kafkasim.analysis.judging.shares.judge import Shares
 from kafkasim.analysis.judging.waits import Standstill
@@ -40,27 +38,34 @@ class Court:
         self.progress = Progress(trace, settings.zookeeper)
         self.observer = Observer(trace, settings.hosts, settings.voters)
         self.invariants = Invariants(trace, self.history, settings.limits)
-        losses, note = self.history.losses, self.observer.note
-        self.holes = holes = self.history.contents
-        self.delivery = Delivery(trace, self.history)
-        self.atomicity = Atomicity(trace, self.history)
+        note, of = self.observer.note, (trace, self.history)
         self.readers = readers = Readers(trace)
-        self.shares = Shares(trace, losses, holes, settings.share_deliveries, note)
+        sends = LostWrites(*of)
+        self._unseen = Unseen(*of, readers, sends)
+        self._atomicity = Atomicity(*of)
+        contents = self.history.contents
+        self.shares = Shares(trace, self.history.losses, contents, settings.share_deliveries, note)
         self.standstill = Standstill(trace, self.history, self.progress, settings)
         self._judges = (
-            self.delivery,
+            sends,
+            self._unseen,
+            Repeated(*of, readers),
+            SendOrder(*of),
+            StoredOnce(*of),
+            KeyOrder(*of),
+            ReadingOrder(*of, readers),
+            NeedlessResets(*of, readers, settings.own_groups),
+            LostToRetention(*of, readers, note),
+            CommittedOffsets(*of, readers, sends),
+            CommitOrder(*of, readers),
+            Handovers(*of, readers),
             NeedlessEpochs(trace),
-            self.atomicity,
-            Outputs(trace, self.history),
-            LostToRetention(trace, readers, self.delivery, note),
-            StoredResults(trace, self.history),
-            NeedlessResets(trace, readers, losses, settings.own_groups),
-            CommitOrder(trace, readers),
-            Redeliveries(trace, readers),
-            Idempotence(trace, holes),
-            KeyOrder(trace, holes),
-            Audit(trace, self.history, settings.audited),
-            MissedDeletions(trace, holes, note),
+            self._atomicity,
+            Outputs(*of),
+            StoredResults(*of),
+            Audit(*of, settings.audited),
+            MissedDeletions(trace, contents, note),
+            ApplicationFailures(*of),
             self.shares,
             self.standstill,
         )
@@ -68,10 +73,10 @@ class Court:
     def finish(self) -> list[Finding]:
         """Return all findings."""
         excuse = self.standstill.excuse
-        self.delivery.stalled.learn(self.standstill.unread(), excuse)
-        self.atomicity.learn_stall(self.standstill.left_open(), excuse)
-        found = self.invariants.finish()
-        return [*found, *[finding for judge in self._judges for finding in judge.finish()]]
+        self._unseen.learn_stall(self.standstill.unread(), excuse)
+        self._atomicity.learn_stall(self.standstill.left_open(), excuse)
+        found = [finding for judge in self._judges for finding in judge.finish()]
+        return [*self.invariants.finish(), *summed(found)]
 
 
 class StoredTrace:

@@ -5,7 +5,11 @@ All judges return findings, a fleet stores them, and every command shows them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+MOST = 1000
+"""How many occurrences of one kind at one place a run keeps; what is above is summed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,3 +33,22 @@ class Finding:
     seq: int = -1  # the row of the trace that showed it; −1: it shows at the end only
     t_us: int = -1  # the time of that row in µs; −1 unknown
     cause: str = ""
+
+
+def grouped(findings: Iterable[Finding]) -> list[list[Finding]]:
+    """Return findings by name, partition, and why they are expected, in the order of these."""
+    groups: dict[tuple[str, str, int, str, str], list[Finding]] = {}
+    for one in findings:
+        kind = (one.name, one.topic_id, one.partition, one.expected_by, one.cause)
+        groups.setdefault(kind, []).append(one)
+    return [some for _, some in sorted(groups.items(), key=lambda item: item[0])]
+
+
+def summed(findings: Iterable[Finding]) -> list[Finding]:
+    """Return findings in the order of their kinds; the last one of many stands for all the rest."""
+    kept = []
+    for some in grouped(findings):
+        kept += some[: MOST - 1]
+        if rest := some[MOST - 1 :]:
+            kept.append(replace(rest[0], count=sum(each.count for each in rest)))
+    return kept

@@ -10,10 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from kafkasim.analysis.judging.observations import (
+    LagObserver,
+    LoadObserver,
+    OldConsumerObserver,
+    TransactionObserver,
+)
 from kafkasim.analysis.judging.promise import FactSource
-from kafkasim.analysis.judging.readers.legacy.old_consumers import OldConsumerObserver
-from kafkasim.analysis.judging.readers.noted.observations import LagObserver, LoadObserver
-from kafkasim.analysis.judging.transactions.observations import TransactionObserver
 from kafkasim.model import facts
 
 SLOW_US = 1_000_000

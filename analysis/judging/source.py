@@ -30,6 +30,10 @@ UNCLEAN = "unclean-election"
 """The reason of a loss that the topic's configuration allows."""
 
 
+LEADER_ACKS = "acks"
+"""The cause of what happens to records that were acknowledged with acks=0 or 1."""
+
+
 @dataclass(frozen=True, slots=True)
 class Loss:
     """Committed records that a new leader does not have, for a reason that Kafka allows."""

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from kafkasim.analysis.judging.finding import grouped
 from kafkasim.analysis.judging.invariants.online import INVARIANTS
 from kafkasim.analysis.judging.verdict import Result
 from kafkasim.scenarios.language.files.rules import shown
@@ -85,14 +86,15 @@ def findings(result: Result) -> list[str]:
     """Return what was found in a run, a line each: where, when, how many, and the first of them."""
     lines = _violations(result)
     others = [each for each in result.findings if each.name not in INVARIANTS]
-    for found in others[:MOST]:
+    for some in grouped(others)[:MOST]:
+        found, times_found = some[0], sum(each.count for each in some)
         place = f"{result.topics.get(found.topic_id, found.topic_id)}-{found.partition}"
         excuse = f" [expected: {found.expected_by}]" if found.expected_by else ""
         if found.partition < 0:
-            times = f" ({found.count} times)" if found.count > 1 else ""
+            times = f" ({times_found} times)" if times_found > 1 else ""
             lines.append(f"  {found.name}: {found.text}{times}{excuse}")
             continue
-        count = f"{found.count} record{'s' * (found.count != 1)}"
+        count = f"{times_found} record{'s' * (times_found != 1)}"
         lines.append(f"  {found.name} in {place}: {count}, first: {found.text}{excuse}")
     lines += [f"  no progress: {text}" for text in result.missing[:MOST]]
     for name in result.anomalies:

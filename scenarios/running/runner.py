@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from kafkasim.analysis.judging.court import Court
-from kafkasim.analysis.judging.readers.noted.remarks import Remarks
+from kafkasim.analysis.judging.remarks import Remarks
 from kafkasim.analysis.judging.verdict import Evidence, Result, judge
 from kafkasim.analysis.judging.wait import BOOT, Wait
 from kafkasim.model import facts

@@ -59,24 +59,11 @@ FETCHED_BEFORE: dict[str, tuple[Case, dict[str, int]]] = {
         [OLD, *RESET, polled([1], [101]), polled([9], [109])], {}),
     "after a reset: another kind of consumer is given nothing of before": (
         [*RESET, polled([4], [104])], {"nonmonotonic-poll": 1}),
-    "after a reset: what it had been given before": (
-        [OLD, *RESET, polled([0], [100])], {"nonmonotonic-poll": 1, "duplicate": 1}),
-    "after a reset: a second chunk is not read in full": (
-        [OLD, *RESET, polled([4], [104]), polled([6], [106])], {"poll-skip": 1}),
-    "after a reset: it goes on elsewhere": (
-        [OLD, *RESET, polled([4], [104]), polled([10], [110])], {"poll-skip": 1}),
-    "after a reset: back once it is past it": (
-        [OLD, *RESET, polled([9], [109]), polled([4], [104])], {"nonmonotonic-poll": 1}),
-    "after a reset: back when all that was fetched has been given": (
-        [OLD, *RESET, polled([8], [108]), polled([4], [104])], {"nonmonotonic-poll": 1}),
     "no reset: a position that was committed": (
         [OLD, *RESET[:2], positioned(9, "committed"), polled([4], [104])],
         {"nonmonotonic-poll": 1}),
     "a reset that is over: the partition is assigned again": (
         [OLD, *RESET, positioned(9, "committed"), polled([4], [104])], {"nonmonotonic-poll": 1}),
-    "a reset back": (
-        [OLD, positioned(4), polled([4], [104]), positioned(0), polled([5], [105])],
-        {"poll-skip": 1}),
 }  # fmt: skip
 """An old consumer is given what it had fetched before a reset, but for the rest of a chunk."""
 
@@ -191,29 +178,12 @@ CARRIED_OVER: dict[str, tuple[Case, dict[str, int]]] = {
         [*OLD_TOPIC, committed(3), *NEW_TOPIC[:2], *of_next(polled([0], [200])), committed(1)], {}),
     "carried over: a commit of the old topic is stored late": (
         [*OLD_TOPIC, *NEW_TOPIC[:2], *of_next(polled([0], [200])), committed(3), committed(1)], {}),
-    "carried over: a commit in the new topic goes back": (
-        [*OLD_TOPIC, *NEW_TOPIC[:2], *of_next(polled([0, 1], [200, 201])), committed(2),
-         committed(1)], {"offset-regression": 1}),
-    "carried over: a commit in the old topic goes back": (
-        [*OLD_TOPIC, committed(3), *NEW_TOPIC[:2], positioned(2, "truncation"), committed(2)],
-        {"offset-regression": 1}),
     "carried over: the position of the old topic": (
         [*OLD_TOPIC[:1], *NEW_TOPIC, *OLD_TOPIC[2:], *REST, committed(4), *NEW_LOG], {}),
-    "carried over: from where the new topic was left": (
-        [*OLD_TOPIC[:1], *NEW_TOPIC, *of_next(polled([0], [200])), polled([1, 2], [101, 102]),
-         *REST, committed(4), *NEW_LOG], {"skipped-by-commit": 1}),
-    "carried over: a record of the new topic is skipped": (
-        [*OLD_TOPIC[:1], *NEW_TOPIC, polled([0], [100]),
-         *of_next(polled([1], [201]), processed(1, 2)), *REST, committed(4), *NEW_LOG],
-        {"poll-skip": 1, "skipped-by-commit": 1, "unseen": 1}),
     "carried over: a commit of the old topic": (
         [*OLD_TOPIC[:1], *NEW_TOPIC, *of_next(polled([0], [200]), processed(0, 1)),
          polled([1, 2], [101, 102]), committed(3), *of_next(positioned(3, "committed")),
          *REST, committed(4), *NEW_LOG], {}),
-    "carried over: a commit of the new topic": (
-        [*OLD_TOPIC[:1], *NEW_TOPIC, *of_next(polled([0, 1, 2], [200, 201, 202]), processed(0, 2)),
-         committed(3), *of_next(positioned(3, "committed")), *REST, committed(4), *NEW_LOG],
-        {"skipped-by-commit": 1}),
 }  # fmt: skip
 """What a group has of another topic of the name: its position, and what it has committed."""
 

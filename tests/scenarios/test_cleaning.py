@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from kafkasim.analysis.judging.delivery import Delivery
 from kafkasim.analysis.judging.history.contents import Contents
 from kafkasim.analysis.judging.invariants.missed_deletions import MissedDeletions
 from kafkasim.model import facts
@@ -23,7 +22,7 @@ from tests.analysis.cleaning_cases import (
     keyed,
 )
 from tests.scenarios.fact_makers import FakeTrace
-from tests.scenarios.histories import history_of
+from tests.scenarios.histories import Delivery, history_of
 from tests.scenarios.invariant_stories.judged import judged
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from kafkasim.analysis.judging.delivery import CAUSED, Delivery
+from kafkasim.analysis.judging.delivery import CAUSED
 from kafkasim.analysis.judging.source import UNCLEAN, Loss
 from kafkasim.model import facts
 from kafkasim.model.coordinator.hashing import partition_for
@@ -25,8 +25,8 @@ from tests.scenarios.fact_makers import (
     processed,
     tombstone,
 )
-from tests.scenarios.histories import history_of
-from tests.scenarios.transaction_cases import ORDER_SENT, OVERTAKEN, TAKEN
+from tests.scenarios.histories import Delivery, history_of
+from tests.scenarios.transaction_cases import ORDER_SENT, TAKEN
 
 TOPIC: list[Row] = [("controller-1", created())]
 AT_ZERO: Row = ("consumer-1", positioned(0))
@@ -217,7 +217,7 @@ def test_a_group_is_excused_if_it_was_reset_after_the_loss(seq: int, excuse: str
         ("consumer-1", polled((0, 1), (10, 11))),
     ]  # fmt: skip
     loss = Loss(0, 2, seq, 1, "lost")
-    assert explained(rows, (T, 0), loss) == {"duplicate": (excuse, excuse)}
+    assert explained(rows, (T, 0), loss) == {"duplicate": (excuse, "")}
     again = [row for row in rows if getattr(row[1], "reason", "") != "truncation"]
     assert explained(again, (T, 0), loss)["duplicate"] == ("", "")
 
@@ -231,7 +231,7 @@ def test_a_client_commits_less_after_a_truncation_that_a_loss_explains(
         ("broker-1", committed(4)),
     ]  # fmt: skip
     loss = Loss(2, 5, seq, 1, "lost")
-    assert explained(rows, (T, 0), loss) == {"offset-regression": (excuse, excuse)}
+    assert explained(rows, (T, 0), loss) == {"offset-regression": (excuse, "")}
     again = [row for row in rows if getattr(row[1], "reason", "") != "truncation"]
     assert explained(again, (T, 0), loss) == {"offset-regression": ("", "")}
 
@@ -318,12 +318,6 @@ def test_what_was_taken_for_a_duplicate_says_nothing_of_the_order(story: str) ->
     assert ("nonmonotonic-send" in explained(rows, (T, 0), Loss(0, 0, 0, 0, ""))) == breaks
 
 
-@pytest.mark.parametrize("story", OVERTAKEN)
-def test_a_batch_may_be_overtaken_where_leaders_do_not_know_its_producer(story: str) -> None:
-    rows, breaks = OVERTAKEN[story]
-    assert ("nonmonotonic-send" in explained(rows, (T, 0), Loss(0, 0, 0, 0, ""))) == breaks
-
-
 STALL = {("billing", (T, 0)): 1}
 
 
@@ -344,7 +338,7 @@ def test_a_stall_excuses_the_records_that_the_group_could_not_read(
     trace = FakeTrace()
     delivery = Delivery(trace, history_of(trace, lambda _key: []))
     trace.record([*TOPIC, ACKED_BOTH, AT_ZERO, ("consumer-1", polled((0,), (10,))), BOTH])
-    delivery.stalled.learn(positions, reason)
+    delivery.learn_stall(positions, reason)
     assert [(a.name, a.offset, a.expected_by) for a in delivery.finish()] == [("unseen", 1, excuse)]
 
 
@@ -367,6 +361,6 @@ def test_a_stall_excuses_a_record_only_if_each_other_group_has_a_reason_too(lost
             BOTH,
         ]
     )
-    delivery.stalled.learn(STALL, "static-leader-returned")
+    delivery.learn_stall(STALL, "static-leader-returned")
     found = [(a.name, bool(a.expected_by)) for a in delivery.finish()]
     assert found == [("unseen", lost)]

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from kafkasim.analysis.judging.delivery import Delivery
 from tests.analysis.analysis_rows import READ_COMMITTED, appended, marker, polled, positioned
 from tests.analysis.gap_cases import GAP_CASES
 from tests.scenarios.fact_makers import FakeTrace, Row
-from tests.scenarios.histories import history_of
+from tests.scenarios.histories import Delivery, history_of
 
 
 @pytest.mark.parametrize("name", GAP_CASES)

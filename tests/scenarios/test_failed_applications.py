@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kafkasim.analysis.judging.delivery import Delivery
 from tests.analysis.application_cases import FAILURES
 from tests.scenarios.fact_makers import FakeTrace
-from tests.scenarios.histories import history_of
+from tests.scenarios.histories import Delivery, history_of
 
 
 @pytest.mark.parametrize("name", FAILURES)

@@ -7,15 +7,12 @@ from typing import Any
 import pytest
 
 import kafkasim
-from kafkasim.analysis.judging.delivery import Delivery
-from kafkasim.analysis.judging.history.contents import Contents
-from kafkasim.analysis.judging.readers.commits import CommitOrder
-from kafkasim.analysis.judging.readers.key_order import KeyOrder
-from kafkasim.analysis.judging.readers.noted.observations import LagObserver
-from kafkasim.analysis.judging.readers.overtaken import LostToRetention
-from kafkasim.analysis.judging.readers.passed import Readers
-from kafkasim.analysis.judging.readers.resets import NeedlessResets
+from kafkasim.analysis.judging.commits import CommitOrder
+from kafkasim.analysis.judging.history.readers import Readers
+from kafkasim.analysis.judging.observations import LagObserver
+from kafkasim.analysis.judging.reading import LostToRetention, NeedlessResets
 from kafkasim.analysis.judging.results import Audit
+from kafkasim.analysis.judging.sends import KeyOrder
 from kafkasim.analysis.judging.source import Loss, PartitionKey
 from kafkasim.model import facts
 from tests.analysis.analysis_rows import positioned
@@ -30,14 +27,14 @@ from tests.analysis.reader_cases import (
     starts,
 )
 from tests.scenarios.fact_makers import FakeTrace, T
-from tests.scenarios.histories import history_of
+from tests.scenarios.histories import counted, history_of
 
 
 @pytest.mark.parametrize("name", RETENTION_CASES)
 def test_retention(name: str) -> None:
     rows, expected = RETENTION_CASES[name]
     trace = FakeTrace()
-    judge = LostToRetention(trace, Readers(trace), Delivery(trace, history_of(trace)))
+    judge = LostToRetention(trace, history_of(trace), Readers(trace))
     trace.record(list(rows))
     assert {anomaly.name: 1 for anomaly in judge.finish()} == expected
 
@@ -46,18 +43,18 @@ def test_retention(name: str) -> None:
 def test_order_per_key(name: str) -> None:
     rows, expected = KEY_CASES[name]
     trace = FakeTrace()
-    judge = KeyOrder(trace, Contents(trace))
+    judge = KeyOrder(trace, history_of(trace))
     trace.record(list(rows))
-    found = {anomaly.name: anomaly.count for anomaly in judge.finish()}
+    found = {anomaly.name: anomaly.count for anomaly in counted(judge.finish())}
     assert found == {name: 1 for name in expected if name == "reordered-key"}
 
 
 def test_what_is_lost_to_retention_is_counted_once_for_each_record() -> None:
     trace, noted = FakeTrace(), []
-    readers, delivery = Readers(trace), Delivery(trace, history_of(trace))
-    judge = LostToRetention(trace, readers, delivery, lambda name, _: noted.append(name))
+    history, readers = history_of(trace), Readers(trace)
+    judge = LostToRetention(trace, history, readers, lambda name, _: noted.append(name))
     trace.record([positioned(0), starts(3), positioned(4, "latest")])
-    (anomaly,) = judge.finish()
+    (anomaly,) = counted(judge.finish())
     assert (anomaly.count, anomaly.offset, anomaly.group, anomaly.seq) == (4, 0, "g", 2)
     assert noted == ["overtaken"]
 
@@ -108,11 +105,10 @@ def test_a_legal_loss_explains_the_windows_that_rested_on_it_alone(name: str) ->
 def test_a_reset_has_a_reason(name: str) -> None:
     rows, expected, lost = RESET_CASES[name]
     trace = FakeTrace()
-    judge = NeedlessResets(
-        trace, Readers(trace), lambda of: [loss for key, loss in lost if key == of], [APART]
-    )
+    history = history_of(trace, lambda of: [loss for key, loss in lost if key == of])
+    judge = NeedlessResets(trace, history, Readers(trace), [APART])
     trace.record(list(rows))
-    found = {anomaly.name: anomaly.count for anomaly in judge.finish()}
+    found = {anomaly.name: anomaly.count for anomaly in counted(judge.finish())}
     assert found == {name: 1 for name in expected if name == "needless-reset"}
 
 
@@ -120,9 +116,9 @@ def test_a_reset_has_a_reason(name: str) -> None:
 def test_commits_of_a_member_are_stored_in_order(name: str) -> None:
     rows, expected = COMMIT_CASES[name]
     trace = FakeTrace()
-    judge = CommitOrder(trace, Readers(trace))
+    judge = CommitOrder(trace, history_of(trace), Readers(trace))
     trace.record(list(rows))
-    found = {anomaly.name: anomaly.count for anomaly in judge.finish()}
+    found = {anomaly.name: anomaly.count for anomaly in counted(judge.finish())}
     assert found == {name: 1 for name in expected if name == "reordered-commit"}
 
 

@@ -375,42 +375,6 @@ ORDER_SENT: dict[str, tuple[Rows, bool]] = {
 """Stories of acknowledged offsets of a transactional producer (nonmonotonic-send)."""
 
 
-def overtaken(
-    *between: tuple[str, Any], base: int = 9, before: Sequence[tuple[str, Any]] = ()
-) -> Rows:
-    """A leader takes a producer's second batch, and the first one comes late, at ``base``."""
-    return [
-        *before, *appended(4, 101, sequence=1), *acked(4, 101, sequence=1), *between,
-        *appended(base, 100), *acked(base, 100),
-    ]  # fmt: skip
-
-
-def reset(offset: int, node: str = "broker-1", reason: str = "reset") -> Rows:
-    return [(node, facts.LogStart(T, 0, offset, reason, offset, offset))]
-
-
-OVERTAKEN: dict[str, tuple[Rows, bool]] = {
-    # story: rows, and whether records were appended out of order without a reason
-    "overtaken: the leader's log began anew behind the producer's batches": (
-        overtaken(*reset(5)), False),
-    "overtaken: what follows is compared with the last before": (
-        [*overtaken(*reset(5)), *appended(3, 102, sequence=2), *acked(3, 102, sequence=2)], True),
-    "not overtaken: no log began anew": (overtaken(), True),
-    "not overtaken: another broker's log began anew": (
-        overtaken(*reset(5, node="broker-2")), True),
-    "not overtaken: retention left the producer's state": (
-        overtaken(*reset(5, reason="retention")), True),
-    "not overtaken: the log began anew below the producer's batch": (overtaken(*reset(4)), True),
-    "not overtaken: a batch came after the log began anew": (
-        overtaken(*reset(5), *appended(5, 102, sequence=2)), True),
-    "not overtaken: the log began anew afterwards": (
-        [*overtaken(), *reset(9)], True),
-    "not overtaken: it was appended before": (
-        overtaken(*reset(5), before=appended(3, 100)), True),
-}  # fmt: skip
-"""Stories of a batch that comes behind a later one (nonmonotonic-send)."""
-
-
 def failed(
     *ids: int, error: str = "NOT_LEADER_OR_FOLLOWER", may_be: bool = True, topic: str = T
 ) -> Rows:

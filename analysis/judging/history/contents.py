@@ -146,6 +146,7 @@ class Contents:
         """Take a marker; its batch is told in the row before."""
         markers = self._partition(fact.topic_id, fact.partition).markers
         markers[fact.offset, fact.leader_epoch] = fact.committed
+        self._transactional[fact.producer_id] = None
 
     def on_Cleaned(self, seq: int, _t: int, _node: str, fact: facts.Cleaned) -> None:
         """Take what a cleaner has removed."""

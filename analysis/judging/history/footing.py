@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kafkasim.analysis.judging.history.topics import coordinator_partition
+from kafkasim.analysis.judging.history.topics import coordinator_partition, offsets_partition
 from kafkasim.analysis.judging.promise import FactSource
 from kafkasim.analysis.judging.source import UNCLEAN, Losses, PartitionKey
 from kafkasim.model import facts
@@ -37,11 +37,13 @@ class Footing:
     def __init__(self, trace: FactSource, losses: Losses) -> None:
         self._losses = losses
         self._topics: dict[str, facts.TopicCreated] = {}  # by id
+        self._old: dict[str, None] = {}  # groups of old consumers, whose offsets are in ZooKeeper
         trace.subscribe(facts.TopicCreated, self._on_topic)
+        trace.subscribe(facts.PartitionOwner, self._on_owner)
 
     def of_group(self, group: str, after: int = -1, before: int = END) -> Spot:
         """Return what a group has committed between two rows."""
-        key = coordinator_partition("__consumer_offsets", group, self._topics)
+        key = offsets_partition(group, self._topics, self._old)
         return Spot(key, after=after, before=before)
 
     def of_id(self, transactional_id: str, after: int, before: int = END) -> Spot:
@@ -73,5 +75,32 @@ class Footing:
                     return loss.reason
         return ""
 
+    def of_record(
+        self, key: PartitionKey, offset: int, before: int, began_us: int | None = None
+    ) -> list[str]:
+        """Return why the record at an offset was lost before a row; −1 stands for any record.
+
+        ``began_us`` is when its producer began the batch: no loss before that was of it.
+        """
+        return [
+            loss.reason
+            for loss in self._losses(key)
+            if loss.covers(offset) and loss.seq < before
+            and (began_us is None or began_us < loss.t_us)
+        ]  # fmt: skip
+
+    def of_moved(self, group: str, key: PartitionKey, reset: int, promise: int, before: int) -> str:
+        """Return why a group's position may have gone back, or passed over records, or "".
+
+        Its position was among lost records, so auto.offset.reset has moved it, in the row
+        ``reset``; or what it committed between two rows was lost.
+        """
+        return self.lost(
+            [Spot(key, before=min(reset, before)), self.of_group(group, promise, before)]
+        )
+
     def _on_topic(self, _seq: int, _t: int, _node: str, fact: facts.TopicCreated) -> None:
         self._topics[fact.topic_id] = fact
+
+    def _on_owner(self, _seq: int, _t: int, _node: str, fact: facts.PartitionOwner) -> None:
+        self._old[fact.group] = None

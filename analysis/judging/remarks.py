@@ -24,9 +24,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from kafkasim.analysis.judging.history.readers import Readers
 from kafkasim.analysis.judging.progress import Progress
 from kafkasim.analysis.judging.promise import FactSource
-from kafkasim.analysis.judging.readers.passed import Readers
 from kafkasim.analysis.judging.source import PartitionKey
 from kafkasim.model import facts
 

@@ -1,1 +1,0 @@
-"""Old consumers, which keep their groups in ZooKeeper."""

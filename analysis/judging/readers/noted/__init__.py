@@ -1,1 +1,0 @@
-"""What is noted of groups, without a judgement: observations and remarks."""
