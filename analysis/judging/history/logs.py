@@ -256,36 +256,6 @@ class PartitionHistory:
         """Return whether a leader that had lost the record at an offset went on in its epoch."""
         return any(epoch == each and offset >= start for each, start in self.reopened)
 
-    def only_rewritten(self, leader: ReplicaLog) -> tuple[int, int] | None:
-        """Return where a new leader has other batches of a reopened epoch, None if it lacks others.
-
-        Followers keep the batches of that epoch which its leader had lost and wrote anew: they have
-        the epoch, and below its end nothing diverges (LeaderEpochFileCache.endOffsetFor). All
-        others are asked for, by end offset and leader epoch.
-        """
-        logs = [log for log in self.replicas.values() if self.holds_exposed(log)]
-        for epoch, start in reversed(self.reopened):
-            if not logs or leader.log_end_offset < self.exposed or leader.start > start:
-                break
-            asked = [
-                [
-                    (end, of)
-                    for end, of in zip(log.nexts, log.epochs)
-                    if end <= self.exposed and (of != epoch or end <= start)
-                ]
-                for log in (leader, logs[0])
-            ]
-            if asked[0] == asked[1] and leader.prefix(start) == logs[0].prefix(start):
-                ends = [end for end, of in zip(logs[0].nexts, logs[0].epochs) if of == epoch]
-                return start, min(max(ends, default=start), self.exposed)
-        return None
-
-    def rewrite(self, leader: ReplicaLog, loss: Loss) -> None:
-        """Account for a new leader's other batches: from its election on its log counts."""
-        self.exposed_hash = leader.prefix(self.exposed)
-        self.marks = [(mark, leader.prefix(mark)) for mark, _ in self.marks]
-        self.losses.append(loss)
-
     def set_isr(self, isr: tuple[int, ...]) -> None:
         """Set the controller's ISR."""
         self.isr, self.members = isr, tuple([node_of(broker) for broker in isr])

@@ -18,7 +18,6 @@ from kafkasim.analysis.judging.source import (
     UNCLEAN,
     AllowsUnclean,
     Excuse,
-    Loss,
     PartitionKey,
 )
 from kafkasim.model import facts
@@ -215,15 +214,13 @@ class Partitions:
             return
         if not reason and replica.was_forgotten(state.exposed):
             reason = FORGOTTEN
-        rewritten = None if reason else state.only_rewritten(replica)
-        if rewritten is not None:
+        if not reason and state.reopened:
+            # A follower keeps what its leader has lost and written anew in the same epoch: their
+            # epochs and end offsets say that nothing diverges (LeaderEpochFileCache.endOffsetFor).
             reason = LAST_REPLICA
         epoch, end = fact.leader_epoch, replica.log_end_offset
         state.lacking.append(Lacking(seq, t, node, epoch, end, state.exposed, reason))
-        if rewritten is None:
-            state.lose(replica, seq, t, reason)
-        else:
-            state.rewrite(replica, Loss(*rewritten, seq, t, reason))
+        state.lose(replica, seq, t, reason)
 
     def _unclean_excuse(self, state: PartitionHistory) -> str:
         """Return why an unclean election may cost records: a fault, the configuration, or ""."""

@@ -8,7 +8,6 @@ from kafkasim.analysis.judging.promise import FactSource
 from kafkasim.analysis.judging.readers.removed_offsets import (
     DeletedOffsets,
     ExpiredOffsets,
-    GroupEnds,
 )
 from kafkasim.model import facts
 
@@ -80,22 +79,26 @@ class StaleCommits:
     """stale-commit: a coordinator stores no commit of an older generation than one before.
 
     A coordinator accepts only commits of a classic group's current generation
-    (ILLEGAL_GENERATION; ClassicGroup.validateOffsetCommit). After a deletion the generations of a
-    group begin again. A transaction's offsets become commits when it ends, and members of a
-    consumer group (KIP-848) have epochs of their own, so neither is judged.
+    (ILLEGAL_GENERATION; ClassicGroup.validateOffsetCommit). A group whose generations have begun
+    again after its deletion is not judged. A transaction's offsets become commits when it ends, and
+    members of a consumer group (KIP-848) have epochs of their own, so neither is judged.
     """
 
-    def __init__(self, history: History, findings: Findings, trace: FactSource) -> None:
+    def __init__(self, history: History, findings: Findings) -> None:
         self._history = history
         self._findings = findings
-        self._ends = GroupEnds(trace, history.group_key)
-        # By group, coordinator's epoch and life: the newest generation that has committed, the row.
-        self._generation: dict[tuple[str, int, int], tuple[int, int]] = {}
+        # By group and coordinator's epoch: the newest generation that has committed, and the row.
+        self._generation: dict[tuple[str, int], tuple[int, int]] = {}
         self._unordered: dict[str, None] = {}  # groups whose commits have no order of generations
 
     def on_MemberRequest(self, _s: int, _t: int, _n: str, fact: facts.MemberRequest) -> None:
         """Leave out consumer groups."""
         if fact.api == "ConsumerGroupHeartbeat":
+            self._unordered[fact.group] = None
+
+    def on_GroupState(self, _s: int, _t: int, _n: str, fact: facts.GroupState) -> None:
+        """Leave out groups that end."""
+        if fact.state == "Dead":
             self._unordered[fact.group] = None
 
     def on_TransactionOffsets(
@@ -108,7 +111,7 @@ class StaleCommits:
         """Compare the generation of a commit with the newest one."""
         if fact.generation < 0 or fact.group in self._unordered:
             return
-        place = (fact.group, fact.coordinator_epoch, self._ends.life(node, fact))
+        place = (fact.group, fact.coordinator_epoch)
         newest, since = self._generation.get(place, (-1, -1))
         if fact.generation >= newest:
             self._generation[place] = (fact.generation, seq)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from kafkasim.analysis.judging.consumer_groups import ConsumerGroups
-from kafkasim.analysis.judging.copies.uncopied import Uncopied
 from kafkasim.analysis.judging.finding import Finding
 from kafkasim.analysis.judging.findings import Findings
 from kafkasim.analysis.judging.groups import Groups
@@ -40,7 +39,6 @@ from kafkasim.analysis.judging.invariants.traced import TracedCluster
 from kafkasim.analysis.judging.promise import FactSource, follow
 from kafkasim.analysis.judging.readers.handover import Handovers
 from kafkasim.analysis.judging.source import BrokerLimits
-from kafkasim.model import facts
 
 INVARIANTS = (
     "ACKED", "MATCH", "ISRDATA", "ISRELIG", "ONELEADER", "READISR", "STABLEREAD", "HWMONO",
@@ -57,8 +55,6 @@ class Invariants:
     def __init__(self, trace: FactSource, history: History, limits: BrokerLimits) -> None:
         self.history = history
         self._findings = findings = Findings(history)
-        self.uncopied = Uncopied(trace, lambda _topic_id: True)  # from the first transaction on
-        trace.subscribe(facts.TransactionBegun, self._on_begun)
         self.old_owners = OldOwners(history, findings)
         forgets_us = limits.producer_us
         self._promises: list[Any] = [
@@ -74,7 +70,7 @@ class Invariants:
             NoDuplicates(history, findings, forgets_us),
             Cleanings(history, findings, trace),
             Offsets(history, findings, trace, limits.retention_us),
-            StaleCommits(history, findings, trace),
+            StaleCommits(history, findings),
             self.old_owners,
         ]  # fmt: skip
         for promise in self._promises:
@@ -92,6 +88,3 @@ class Invariants:
                 promise.finish()
         self._groups.finish()
         return self._findings.all
-
-    def _on_begun(self, _seq: int, _t: int, _node: str, _fact: facts.TransactionBegun) -> None:
-        self.uncopied.follow()

@@ -198,21 +198,6 @@ STORIES: Stories = {  # name: what happened before, how it goes on well, and bad
         [group("Dead", 2), stores(2), stores(3), commits(1, 3)],
         [group("Empty", 2), stores(2), stores(3), commits(1, 3)],
     ),
-    "stale-commit a commit that waits while its group is deleted is of the group that was": (
-        [OFFSETS, LOADED, stores(1), group("Dead", 2), stores(2)],
-        [commits(2, 1), commits(1, 3)],
-        [commits(2, 3), commits(1, 4)],
-    ),
-    "stale-commit commits that wait while their group is deleted have their order": (
-        [OFFSETS, LOADED, stores(1), stores(2), group("Dead", 2)],
-        [commits(1, 1), stores(3), commits(2, 2)],
-        [commits(2, 1), stores(3), commits(1, 2)],
-    ),
-    "stale-commit the batch behind a group's end is its coordinator's": (
-        [OFFSETS, LOADED, stores(1), commits(2, 1), group("Dead", 2)],
-        [stores(2), commits(1, 3)],
-        [stores(2, "broker-2"), commits(1, 3)],
-    ),
     "stale-commit a coordinator keeps its epoch when its partition's leader epoch rises": (
         [OFFSETS, LOADED, stores(1), commits(2, 1)],
         [group("Dead", 2), stores(2, epoch=2), stores(3, epoch=2), commits(1, 3)],
@@ -225,7 +210,8 @@ STORIES: Stories = {  # name: what happened before, how it goes on well, and bad
     ),
     "stale-commit offsets of a transaction are stored when it ends": (
         [OFFSETS, LOADED, commits(2)],
-        [("processor-1", facts.TransactionOffsets("p-1", 1, "billing", "orders", 0, 5)),
+        [("processor-1", facts.TransactionBegun("p-1", 0, 7, 0)),
+         ("processor-1", facts.TransactionOffsets("p-1", 0, "billing", "orders", 0, 5)),
          commits(1)],
         [commits(1)],
     ),
