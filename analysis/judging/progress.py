@@ -62,11 +62,6 @@ class Progress:
         created = self.topics.get(key[0])
         return f"{created.topic if created else key[0]}-{key[1]}"
 
-    def names_of(self, topic: str) -> list[str]:
-        """Return ``topic-partition`` of all partitions of a topic that exist."""
-        names = [self.name(key) for key in self.partitions]
-        return [name for name in names if name.rpartition("-")[0] == topic]
-
     def partitions_of(self, topic: str) -> range:
         """Return the numbers of the partitions that a topic has, or had when it was deleted."""
         created = {key: fact for key, fact in self.topics.items() if fact.topic == topic}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from kafkasim.analysis.judging.promise import FactSource
 from kafkasim.model import facts
@@ -58,14 +57,6 @@ AllowsUnclean = Callable[[str], bool]
 Its configuration allows them, now or later in the run, or an operator asks for one."""
 
 
-class Waits(Protocol):
-    """A judge of one kind of standstill."""
-
-    def excuse(self, line: str) -> str:
-        """Return why Kafka would miss for ever what a line of a stalled run tells of, or ""."""
-        ...
-
-
 DELETING = ("delete-records", "retention")
 """Reasons of a log start that say who deleted the records below it; other reasons follow these."""
 
@@ -80,9 +71,7 @@ class BrokerLimits:
     consumer_session_us: int = 45_000_000  # group.consumer.session.timeout.ms
     shutdown_retries: int = 3  # controlled.shutdown.max.retries
     shutdown_backoff_us: int = 5_000_000  # controlled.shutdown.retry.backoff.ms
-    registration_us: int = 60_000_000  # initial.broker.registration.timeout.ms
     producer_us: int = 86_400_000_000  # producer.id.expiration.ms
-    share_locks: int = 2000  # group.share.partition.max.record.locks
     append_linger_us: int = 5_000  # group.coordinator.append.linger.ms
 
 

@@ -9,7 +9,7 @@ A run that stands still has waits (``wait.py``). Each is followed to what it dep
     a transactional id  its partition of __transaction_state; the partitions of its last transaction
     a partition      the transactions that are open in it; the members of its ISR that are down, and
                      the replicas out of the ISR if nobody leads or min.insync.replicas is not met
-    a broker         the metadata quorum
+    a broker         the metadata quorum; so does a controller that has lost its disk
 
 The walk ends at a root: a hole (``holes.py``), a loss, a broker that ended itself, a quorum that
 lost its voters. A wait whose walk finds no root is a finding that nothing covers (``no-progress``).
@@ -135,7 +135,7 @@ class Standstill:
         if wait.what in (DOWN, FENCED, NOT_LED) and wait.host.startswith("broker-"):
             yield _broker(broker_of(wait.host))
         elif wait.what == DOWN:
-            yield QUORUM
+            yield from [QUORUM] if wait.host in self._lost_disks else []
         elif wait.host:
             yield Node("client", wait.host)
 

@@ -30,8 +30,6 @@ class FaultSchedule:
         self.cluster = cluster
         self.scenario = cluster.scenario
         self.injector = Injector(world, trace, budget)
-        properties = BrokerConfig.from_properties(self.scenario.cluster.config)
-        self.unclean = properties.unclean_leader_election_enable  # as the servers' files say
         self.operations = Operations(
             world, trace, cluster=cluster, progress=progress, moments=self.injector,
         )  # fmt: skip

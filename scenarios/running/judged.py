@@ -39,9 +39,7 @@ def _limits(properties: BrokerConfig) -> BrokerLimits:
         consumer_session_us=properties.group_consumer_session_timeout_ms * 1000,
         shutdown_retries=properties.controlled_shutdown_max_retries,
         shutdown_backoff_us=properties.controlled_shutdown_retry_backoff_ms * 1000,
-        registration_us=properties.initial_broker_registration_timeout_ms * 1000,
         producer_us=properties.producer_id_expiration_ms * 1000,
-        share_locks=properties.group_share_partition_max_record_locks,
         append_linger_us=properties.group_coordinator_append_linger_ms * 1000,
     )
 

@@ -14,9 +14,8 @@ class Case:
     variant: str
     fails: str  # a finding that the variant adds
     seed: int | None = None  # None: a seed of tests/bugs/seeds, which has its own
-    beside: str = ""  # when the topic of a group beside it grows (excuse_beside.py), "" for none
 
     @property
     def is_seed_as_found(self) -> bool:
-        """Return whether the scenario is a seed of tests/bugs/seeds with nothing beside it."""
-        return self.seed is None and not self.beside
+        """Return whether the scenario is a seed of tests/bugs/seeds."""
+        return self.seed is None

@@ -188,13 +188,6 @@ CASES: tuple[Case, ...] = (
         seed=1,
     ),
     Case(
-        "what a group could not read in a stall",
-        "excuses/old-consumer-and-another-group",
-        "M45-new-partitions-unseen",
-        "unseen",
-        seed=1,  # another group waits, too, so the stall is not excused
-    ),
-    Case(
         "a transaction that an excused stall leaves open",
         "left-in-isrs-by-a-lost-quorum",
         "B41-raft-leader-same-epoch",
