@@ -25,7 +25,7 @@ from kafkasim.analysis.judging.reading import LostToRetention, NeedlessResets, R
 from kafkasim.analysis.judging.results import Audit, StoredResults
 from kafkasim.analysis.judging.sends import KeyOrder, SendOrder, StoredOnce
 from kafkasim.analysis.judging.settings import Settings, settings_of
-from kafkasim.analysis.judging.shares.judge import Shares
+from kafkasim.analysis.judging.shares import ShareDeliveries
 from kafkasim.analysis.judging.waits import Standstill
 
 
@@ -44,7 +44,6 @@ class Court:
         self._unseen = Unseen(*of, readers, sends)
         self._atomicity = Atomicity(*of)
         contents = self.history.contents
-        self.shares = Shares(trace, self.history.losses, contents, settings.share_deliveries, note)
         self.standstill = Standstill(trace, self.history, self.progress, settings)
         self._judges = (
             sends,
@@ -66,7 +65,7 @@ class Court:
             Audit(*of, settings.audited),
             MissedDeletions(trace, contents, note),
             ApplicationFailures(*of),
-            self.shares,
+            ShareDeliveries(*of, settings.share_deliveries, note),
             self.standstill,
         )
 

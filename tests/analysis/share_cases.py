@@ -206,63 +206,22 @@ Excused = tuple[Case, dict[str, int], Losses, Losses]
 """A case, what it shows, the losses of which each explains it, and those of which none does."""
 
 ANEW = [*BEGUN, moved(1, 2, "ACKNOWLEDGED"), wrote(5), told((1, 2), 1, 1), loaded(2, 2, 2), LOG]
-PRUNED = ("broker-3", facts.LogStart("share-states", 0, 6, "delete-records", 9, 9))
 
 SHARE_EXCUSES: dict[str, Excused] = {
     "share: accepted, and given out again by the next leader": (
-        [*ACCEPTED, loaded(0, 2, 2), given(1, 1, 1, **OTHER)], AGAIN,  # written in row 4
-        [(STATES, loss(seq=6)), (STATES, loss(5, 6, seq=5))],
-        [(STATES, loss(seq=4)), (STATES, loss(seq=7)), (OFFSETS, loss(seq=6)), ((T, 0), loss(0, 1)),
-         (STATES, loss(6, 9, seq=6)), (("share-states", 1), loss(seq=6)),
-         (STATES, loss(seq=6, reason="unclean-election"))]),
-    "share: accepted, and another state was written before": (
-        [*BEGUN, wrote(4), *ACCEPTED[3:], loaded(0, 2, 2), given(1, 1, 1, **OTHER)], AGAIN,
-        [(STATES, loss(4, 6, seq=7))], [(STATES, loss(4, 5, seq=7))]),
-    "share: accepted, and only a snapshot repeats it": (
-        [*ACCEPTED, wrote(8), PRUNED, loaded(0, 2, 2), given(1, 1, 1, **OTHER)], AGAIN,
-        [(STATES, loss(8, 9, seq=8))], [(STATES, loss(4, 5, seq=8))]),
-    "share: accepted, and nothing was written": (
-        [*ACCEPTED[:4], ACCEPTED[5], loaded(0, 2, 2), given(1, 1, 1, **OTHER)], AGAIN,
-        [], [(STATES, loss(seq=5))]),
+        [*ACCEPTED, loaded(0, 2, 2), given(1, 1, 1, **OTHER)], AGAIN,
+        [(STATES, loss(seq=6))],
+        [(STATES, loss(seq=8)), (OFFSETS, loss(seq=6)), ((T, 0), loss(0, 1)),
+         (("share-states", 1), loss(seq=6)), (STATES, loss(seq=6, reason="unclean-election"))]),
     "share: the next leader begins anew": (
-        ANEW, SKIPPED,  # passed in row 6
+        ANEW, SKIPPED,
         [(STATES, loss(seq=5))],
-        [(STATES, loss(seq=6)), (STATES, loss(6, 9, seq=5)), ((T, 0), loss(1, 2, seq=5)),
+        [(STATES, loss(seq=7)), ((T, 0), loss(1, 2, seq=5)),
          (STATES, loss(seq=5, reason="unclean-election"))]),
     "share: accepted, then initialized again": (
-        [GROUP_TOPIC, *ACCEPTED, loaded(0), given(1, 1)], AGAIN,  # told in row 6, read in row 7
-        [(OFFSETS, loss(seq=1)), (OFFSETS, loss(seq=6)), (STATES, loss(seq=7))],
-        [(OFFSETS, loss(seq=7)), (("offsets-id", 1), loss(seq=6)), (STATES, loss(seq=5)),
-         (OFFSETS, loss(seq=6, reason="unclean-election"))]),
-    "share: accepted, and given out again by a leader that has read nothing since": (
-        [GROUP_TOPIC, *ACCEPTED, given(1, 1, 2), loaded(0)], AGAIN, [], [(OFFSETS, loss(seq=1))]),
-    "share: initialized again, and begun at the end": (
-        [GROUP_TOPIC, *ANEW], SKIPPED,  # passed in row 7
+        [GROUP_TOPIC, *ACCEPTED, loaded(0), given(1, 1)], AGAIN,
         [(OFFSETS, loss(seq=1)), (OFFSETS, loss(seq=6))],
-        [(OFFSETS, loss(seq=7)), (("offsets-id", 1), loss(seq=6)),
-         (OFFSETS, loss(seq=6, reason="unclean-election"))]),
-    "share: accepted, and initialized again since the coordinator told of the partition": (
-        [NAMED, GROUP_TOPIC, coordinates(), assigns(), *ACCEPTED, loaded(0), given(1, 1)], AGAIN,
-        [(OFFSETS, loss(seq=3)), (OFFSETS, loss(seq=9))],  # the coordinator was loaded in row 2
-        [(OFFSETS, loss(seq=1)), (OFFSETS, loss(seq=2)), (OFFSETS, loss(seq=10))]),
-    "share: accepted, after the next coordinator had told of the partition": (
-        [NAMED, GROUP_TOPIC, coordinates(), assigns(), *ACCEPTED[:2], coordinates(2),
-         assigns(broker=2), *ACCEPTED[2:], loaded(0), given(1, 1)], AGAIN,
-        [(OFFSETS, loss(seq=7))], [(OFFSETS, loss(seq=3)), (OFFSETS, loss(seq=6))]),
-    "share: accepted, before the next coordinator has told of the partition": (
-        [NAMED, GROUP_TOPIC, coordinates(), assigns(), *ACCEPTED[:2], coordinates(2),
-         assigns("orders-1", broker=2), *ACCEPTED[2:], assigns(broker=2), loaded(0), given(1, 1)],
-        AGAIN, [(OFFSETS, loss(seq=3)), (OFFSETS, loss(seq=6))], [(OFFSETS, loss(seq=2))]),
-    "share: accepted, and a deposed coordinator has told of the partition since the loss": (
-        [NAMED, GROUP_TOPIC, coordinates(), assigns(), coordinates(2), assigns(), *ACCEPTED,
-         loaded(0), given(1, 1)], AGAIN, [(OFFSETS, loss(seq=3))], [(OFFSETS, loss(seq=2))]),
-    "share: begun at the end, and initialized again since the coordinator told of it": (
-        [NAMED, GROUP_TOPIC, coordinates(), assigns(), *ANEW], SKIPPED,
-        [(OFFSETS, loss(seq=3)), (OFFSETS, loss(seq=9))],
-        [(OFFSETS, loss(seq=2)), (OFFSETS, loss(seq=10))]),
-    "share: initialized again, then skipped": (
-        [GROUP_TOPIC, *BEGUN, loaded(0), given(0, 0), moved(0, 0, "ACKNOWLEDGED"),
-         told((0,), 1), started(2), LOG], SKIPPED, [], [(OFFSETS, loss(seq=2))]),
+        [(OFFSETS, loss(seq=9)), (("offsets-id", 1), loss(seq=6))]),
     "share: held by another one": (
         [*BEGUN, given(1, 1, 2, to="m2")], TWICE, [], [(STATES, loss()), ((T, 0), loss())]),
     "share: delivered six times": (
@@ -273,121 +232,26 @@ SHARE_EXCUSES: dict[str, Excused] = {
 EXPIRED_LAST = moved(1, 1, "ARCHIVED", "lock-expired")
 PASSED = [*BEGUN, moved(0, 0, "ACKNOWLEDGED"), EXPIRED_LAST, started(2), told((0,), 1)]
 UNWRITTEN_END = [*PASSED, told((1,), 1)]
-LATER = [moved(2, 2, "ACKNOWLEDGED"), told((2,), 1)]
 AGAIN_1 = given(1, 1, 2, **OTHER)
+RESET = ("broker-3", facts.HoleEntered("late-initialization", T, 0, "g"))
+ELSEWHERE = ("broker-3", facts.HoleEntered("late-initialization", T, 1, "g"))
 
-SHARE_UNWRITTEN: dict[str, tuple[Case, bool]] = {
+SHARE_HOLES: dict[str, tuple[Case, str]] = {
     "share: expired, passed and accepted, then given out by the next leader": (
-        [*UNWRITTEN_END, loaded(1, 2, 2), AGAIN_1], True),
-    "share: expired during a write that failed, passed and rejected": (
-        [*BEGUN, moved(0, 1, "ACKNOWLEDGED"), moved(1, 1, "ARCHIVED", "rolled-back"), started(2),
-         told((1,), 3), loaded(1, 2, 2), AGAIN_1], True),
+        [*UNWRITTEN_END, loaded(1, 2, 2), AGAIN_1], "unwritten-end"),
     "share: expired and passed, and the leader reads the older state again": (
-        [*UNWRITTEN_END, loaded(1), given(1, 1, 2)], True),
-    "share: expired and passed in the memory of a deposed leader": (
-        [*BEGUN, loaded(0, 2, 2), *PASSED[3:], told((1,), 1), AGAIN_1], True),
-    "share: expired and passed, and the next move is heard of after the read": (
-        [*UNWRITTEN_END, LATER[0], loaded(1, 2, 2), LATER[1], AGAIN_1], True),
+        [*UNWRITTEN_END, loaded(1), given(1, 1, 2)], "unwritten-end"),
     "share: expired and passed, but the same leader gives it out": (
-        [*UNWRITTEN_END, given(1, 1, 2)], False),
-    "share: expired and accepted, but not passed": (
-        [each for each in UNWRITTEN_END if each != started(2)] + [loaded(1, 2, 2), AGAIN_1], False),
-    "share: expired and accepted, then passed": (
-        [*(each for each in UNWRITTEN_END if each != started(2)), started(2), loaded(1, 2, 2),
-         AGAIN_1], False),
-    "share: expired, and passed by another leader": (
-        [*BEGUN, EXPIRED_LAST, loaded(1, 2, 2), started(2, **OTHER), told((1,), 1), loaded(1, 3, 3),
-         given(1, 1, 2, broker=3, epoch=3)], False),
+        [*UNWRITTEN_END, given(1, 1, 2)], ""),
     "share: accepted and passed": (
         [*BEGUN, moved(0, 1, "ACKNOWLEDGED"), started(2), told((1,), 1), loaded(1, 2, 2), AGAIN_1],
-        False),
-    "share: expired before, then accepted and passed": (
-        [*BEGUN, moved(1, 1, "AVAILABLE", "lock-expired"), given(1, 1, 2),
-         moved(0, 1, "ACKNOWLEDGED"), started(2), told((1,), 1), loaded(1, 2, 2), AGAIN_1], False),
-    "share: expired and passed, and its leader has written since": (
-        [*UNWRITTEN_END, *LATER, loaded(1, 2, 2), AGAIN_1], False),
-    "share: expired and passed, and its leader had written before": (
-        [*PASSED[:-1], *LATER, told((1,), 1), loaded(1, 2, 2), AGAIN_1], True),
-    "share: expired and passed, and its leader's later record expires, too": (
-        [*UNWRITTEN_END, moved(2, 2, "ARCHIVED", "lock-expired"), started(3), told((2,), 1),
-         loaded(1, 2, 2), AGAIN_1], True),
-    "share: expired and passed, and a leader has read what is behind it": (
-        [*UNWRITTEN_END, loaded(2, 2, 2), loaded(1, 3, 3), given(1, 1, 2, broker=3, epoch=3)],
-        False),
-    "share: expired and passed, and a leader reads what is behind it before the answer": (
-        [*PASSED, loaded(2, 2, 2), told((1,), 1), loaded(1, 3, 3),
-         given(1, 1, 2, broker=3, epoch=3)], False),
+        ""),
+    "share: accepted, then initialized late": (
+        [*ACCEPTED, RESET, loaded(0, 2, 2), AGAIN_1], "late-initialization"),
+    "share: accepted, and another partition was initialized late": (
+        [*ACCEPTED, ELSEWHERE, loaded(0, 2, 2), AGAIN_1], ""),
 }  # fmt: skip
-"""What ``shares/unwritten.py`` excuses, and what it does not: each shows ``accepted-again``."""
-
-ASSIGNED = [NAMED, assigns()]
-LATE = [*ASSIGNED, *ACCEPTED, initialized(6)]
-READ_AGAIN = [loaded(0, 2, 2), AGAIN_1]
-PASSED_LATE = [*ASSIGNED, *BEGUN, moved(0, 1, "ACKNOWLEDGED"), wrote(5), told((0, 1), 1, 1),
-               started(2), initialized(6)]  # fmt: skip
-LATE_ANEW = [*ASSIGNED, *ANEW[:-2], initialized(6)]
-
-SHARE_LATE: dict[str, tuple[Case, dict[str, int], bool]] = {
-    "share: accepted, then initialized late": ([*LATE, *READ_AGAIN], AGAIN, True),
-    "share: initialized late after the write, before the answer": (
-        [*LATE[:-2], initialized(6), ACCEPTED[-1], *READ_AGAIN], AGAIN, True),
-    "share: initialized late, and read before the answer": (
-        [*LATE[:-2], initialized(6), READ_AGAIN[0], ACCEPTED[-1], AGAIN_1], AGAIN, True),
-    "share: initialized late in the batch that the write has begun": (
-        [*LATE[:-3], initialized(6), wrote(5, count=2), ACCEPTED[-1], *READ_AGAIN], AGAIN, True),
-    "share: initialized late before the write": (
-        [*LATE[:-3], initialized(5), wrote(5), wrote(6), ACCEPTED[-1], *READ_AGAIN], AGAIN, False),
-    "share: initialized late before the leader moved the record": (
-        [*ASSIGNED, *BEGUN, initialized(4), *ACCEPTED[3:], *READ_AGAIN], AGAIN, False),
-    "share: initialized late, after the state was read": (
-        [*LATE[:-1], READ_AGAIN[0], initialized(6), AGAIN_1], AGAIN, False),
-    "share: initialized late, and nobody has read that": (
-        [*LATE, given(1, 1, 2)], AGAIN, False),
-    "share: initialized late, with a start offset": (
-        [*LATE[:-1], initialized(6, start=0), *READ_AGAIN], AGAIN, False),
-    "share: initialized after it was assigned": (
-        [*LATE[:-1], initialized(6, epoch=1), *READ_AGAIN], AGAIN, False),
-    "share: initialized after it was assigned first": (
-        [NAMED, assigns(), assigns(epoch=3), *ACCEPTED, initialized(6, epoch=2), *READ_AGAIN],
-        AGAIN, False),
-    "share: initialized late, by the second of two that were begun": (
-        [NAMED, assigns(epoch=3), *ACCEPTED, initialized(6, epoch=2), *READ_AGAIN], AGAIN, True),
-    "share: initialized late under a lower state epoch": (
-        [NAMED, assigns(epoch=3), BEGUN[0], loaded(0, state=2), *ACCEPTED[2:],
-         initialized(6, epoch=1), *READ_AGAIN], AGAIN, False),
-    "share: initialized, and never assigned": ([*LATE[2:], *READ_AGAIN], AGAIN, False),
-    "share: initialized, and another partition was assigned": (
-        [NAMED, assigns("orders-1"), *LATE[2:], *READ_AGAIN], AGAIN, False),
-    "share: initialized late, and another coordinator never had that": (
-        [*LATE, wrote(6, broker=4), *READ_AGAIN], AGAIN, False),
-    "share: initialized late, and another coordinator goes on behind it": (
-        [*LATE, wrote(6), wrote(7, broker=4), *READ_AGAIN], AGAIN, True),
-    "share: initialized late, and its leader has written a start offset since": (
-        [*PASSED_LATE, *LATER, *READ_AGAIN], AGAIN, False),
-    "share: initialized late, and the next start offset is heard of after the read": (
-        [*PASSED_LATE, LATER[0], READ_AGAIN[0], LATER[1], AGAIN_1], AGAIN, True),
-    "share: initialized late, and the next start offset need not be written": (
-        [*PASSED_LATE, moved(2, 2, "ARCHIVED", "lock-expired"), told((2,), 3), *READ_AGAIN],
-        AGAIN, True),
-    "share: initialized late, and its leader has written a lower start offset since": (
-        [each for each in PASSED_LATE if each != started(2)] + [*LATER, *READ_AGAIN], AGAIN, True),
-    "share: initialized late, and a leader has read a start offset behind it": (
-        [*PASSED_LATE, loaded(2, 2, 2), loaded(0, 3, 3), given(1, 1, 2, broker=3, epoch=3)],
-        AGAIN, False),
-    "share: initialized late, and assigned before the group was deleted": (
-        [*ASSIGNED, *ACCEPTED, DELETED, *LATE[3:], *READ_AGAIN], AGAIN, False),
-    "share: initialized late, after the group was deleted": (
-        [NAMED, assigns(epoch=9), *ACCEPTED[:1], loaded(0, state=8), DELETED, assigns(),
-         *LATE[3:], *READ_AGAIN], AGAIN, True),
-    "share: initialized late, then begun at the end": (
-        [*LATE_ANEW, *ANEW[-2:]], SKIPPED, True),
-    "share: initialized late, written again, then begun at the end": (
-        [*ASSIGNED, *BEGUN, moved(1, 1, "ACKNOWLEDGED"), wrote(5), told((1,), 1), initialized(6),
-         *LATER, *ANEW[-2:]], SKIPPED, False),
-    "share: initialized late, and its leader moves the start": (
-        [*LATE_ANEW, started(2), LOG], SKIPPED, False),
-}  # fmt: skip
-"""What ``shares/late.py`` excuses, and what it does not."""
+"""What a hole covers, and what it does not: each shows ``accepted-again``."""
 
 SHARE_LOSSES: dict[str, tuple[Case, Losses, dict[str, int]]] = {
     "share: another record, whose offset was lost": (

@@ -1,1 +1,0 @@
-"""Judges of share groups (KIP-932)."""
