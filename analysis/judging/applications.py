@@ -8,7 +8,7 @@ excuse: a scenario permits them.
 from __future__ import annotations
 
 from kafkasim.analysis.judging.finding import Finding
-from kafkasim.analysis.judging.group_members import Excuses, lost_group
+from kafkasim.analysis.judging.failures import GroupFailures, lost_group
 from kafkasim.analysis.judging.history.history import History
 from kafkasim.analysis.judging.promise import FactSource, follow
 from kafkasim.model import facts
@@ -18,7 +18,7 @@ class ApplicationFailures:
     """Follows one run; :meth:`finish` returns its failed applications."""
 
     def __init__(self, trace: FactSource, history: History) -> None:
-        self._excuses = Excuses(trace)
+        self._excuses = GroupFailures(trace)
         self._footing = history.footing
         self._failed: list[tuple[int, int, str, facts.ApplicationFailed]] = []
         follow(trace, self)

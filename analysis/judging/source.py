@@ -66,13 +66,8 @@ class BrokerLimits:
     """What the brokers' configuration says of what judges limit; times in µs."""
 
     commit_timeout_us: int = 5_000_000  # offsets.commit.timeout.ms
-    initial_delay_us: int = 3_000_000  # group.initial.rebalance.delay.ms
     retention_us: int = 604_800_000_000  # offsets.retention.minutes
-    consumer_session_us: int = 45_000_000  # group.consumer.session.timeout.ms
-    shutdown_retries: int = 3  # controlled.shutdown.max.retries
-    shutdown_backoff_us: int = 5_000_000  # controlled.shutdown.retry.backoff.ms
     producer_us: int = 86_400_000_000  # producer.id.expiration.ms
-    append_linger_us: int = 5_000  # group.coordinator.append.linger.ms
 
 
 def instance_of(member_id: str) -> str:

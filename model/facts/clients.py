@@ -58,6 +58,17 @@ class SequencesRewritten:
 
 
 @value
+class EpochBegun:
+    """An idempotent producer gives a partition's first batch in an epoch that it has raised."""
+
+    topic_id: str
+    partition: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int  # of that batch
+
+
+@value
 class Positioned:
     """A consumer's position was set to ``offset``, as opposed to advanced by a poll."""
 

@@ -86,6 +86,23 @@ class GroupState:
     protocol: str  # the assignor, "" for none
     reason: str
     group_leader: str = ""  # the member that assigns, "" for none
+    # Of PreparingRebalance in a classic group, −1 otherwise: how long the coordinator waits for the
+    # members' JoinGroup at most, and their longest rebalance timeout.
+    wait_us: int = -1
+    rebalance_timeout_us: int = -1
+    # False: the rebalance began with the JoinGroup of a member of a stable group that neither leads
+    # it nor subscribes otherwise than before.
+    changed: bool = True
+
+
+@value
+class MemberExpired:
+    """A coordinator removes a member of a classic group: its session has ended."""
+
+    group: str
+    member_id: str
+    silent_us: int  # since it was heard, or since its join was answered, by the broker's clock
+    session_us: int  # the timeout of its session
 
 
 @value
@@ -141,6 +158,7 @@ class GroupAssigned:
     generation: int
     member_id: str
     assignment: tuple[str, ...]  # as ``topic-partition``
+    consumer_group: bool = False  # whether the group is of the consumer protocol (KIP-848)
 
 
 @value

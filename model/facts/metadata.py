@@ -126,6 +126,8 @@ class SessionEnded:
 
     broker: int
     broker_epoch: int
+    silent_us: int = -1  # since its last heartbeat, or since the controller began, by its clock
+    session_us: int = -1  # broker.session.timeout.ms
 
 
 @value

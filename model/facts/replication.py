@@ -194,6 +194,12 @@ class IsrProposed:
     partition_epoch: int  # the change that it builds on
     change: str  # shrink | expand
     replica_ids: tuple[int, ...]  # that leave or join
+    # What a shrink was decided on: the log ends that the leader knew, and how long ago each member
+    # was caught up, by the leader's clock. −1 for a member that is no replica (KAFKA-9672).
+    leader_end: int = -1
+    replica_ends: tuple[int, ...] = ()
+    behind_us: tuple[int, ...] = ()
+    limit_us: int = -1  # replica.lag.time.max.ms
 
 
 @value

@@ -32,6 +32,9 @@ class ZooKeeperSession:
     client: str  # the process that owns it
     server: str  # where it is attached, "" unknown
     zxid: int  # of the record; −1 for touched, moved and expiring
+    # Of expiring: since the leader heard of it last, or began to lead; and its timeout.
+    silent_us: int = -1
+    timeout_us: int = -1
 
 
 @value

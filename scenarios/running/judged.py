@@ -34,13 +34,8 @@ def judged_settings(scenario: Scenario, cluster: Cluster) -> Settings:
 def _limits(properties: BrokerConfig) -> BrokerLimits:
     return BrokerLimits(
         commit_timeout_us=properties.offsets_commit_timeout_ms * 1000,
-        initial_delay_us=properties.group_initial_rebalance_delay_ms * 1000,
         retention_us=properties.offsets_retention_minutes * 60_000_000,
-        consumer_session_us=properties.group_consumer_session_timeout_ms * 1000,
-        shutdown_retries=properties.controlled_shutdown_max_retries,
-        shutdown_backoff_us=properties.controlled_shutdown_retry_backoff_ms * 1000,
         producer_us=properties.producer_id_expiration_ms * 1000,
-        append_linger_us=properties.group_coordinator_append_linger_ms * 1000,
     )
 
 

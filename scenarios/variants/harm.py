@@ -144,7 +144,7 @@ HARM: tuple[Variant, ...] = (
     ),
     Variant(
         "M39-keeps-lost-replicas", "ReplicaManager.stopPartitions", (KeepsLostReplicas,),
-        "STALESERVE", "zk-replica-moves",
+        "missing:log-deleted", "zk-replica-moves",
         "A broker deletes a replica that the controller has given to another one.",
     ),
     Variant(
@@ -159,7 +159,7 @@ HARM: tuple[Variant, ...] = (
     ),
     Variant(
         "M34-never-lets-go", "BrokerHeartbeatManager", (NeverLetsGo,),
-        "SHUTDOWNENDS", "rolling-restart",
+        "missing:controlled-shutdown", "rolling-restart",
         "A broker in controlled shutdown stops once the others have taken over.",
     ),
     Variant(
@@ -174,7 +174,7 @@ HARM: tuple[Variant, ...] = (
     ),
     Variant(
         "M37-zk-keeps-leaderships", "KafkaController.doControlledShutdown", (KeepsLeaderships,),
-        "SHUTDOWNENDS", "zk-rolling-restart",
+        "missing:leader-change:controlled-shutdown", "zk-rolling-restart",
         "A broker in controlled shutdown hands its leaderships over with its first request.",
     ),
 )  # fmt: skip

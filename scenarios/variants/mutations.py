@@ -343,7 +343,7 @@ MUTATIONS: tuple[Variant, ...] = (
     Variant(
         "M44-coordinator-never-resigns", "GroupCoordinatorService.onResignation",
         (NeverResigns,),
-        "stale-coordinator", "coordinator-paused",
+        "STALESERVE", "coordinator-paused",
         "A broker that no longer leads a group's partition does not serve the group.",
     ),
     Variant(

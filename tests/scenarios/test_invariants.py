@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from kafkasim.analysis.judging.harm.judges import HARM
 from kafkasim.analysis.judging.invariants.online import INVARIANTS
 from kafkasim.model import facts
 from tests.scenarios.fact_makers import (
@@ -16,10 +15,9 @@ from tests.scenarios.fact_makers import (
     fetched,
 )
 from tests.scenarios.invariant_stories import (
-    evictions,
+    harm,
     membership,
     readers,
-    rebalances,
     replicas,
 )
 from tests.scenarios.invariant_stories.common import REPLICATED, START, Stories, assigned
@@ -29,14 +27,12 @@ STORIES: Stories = {
     **replicas.STORIES,
     **membership.STORIES,
     **readers.STORIES,
-    **rebalances.STORIES,
-    **evictions.STORIES,
+    **harm.STORIES,
 }
 
 
 def test_every_invariant_has_a_story() -> None:
-    harm = [name for name in INVARIANTS if name in HARM]  # in test_harm.py
-    assert sorted({story.split()[0] for story in STORIES}) == sorted({*INVARIANTS} - {*harm})
+    assert sorted({story.split()[0] for story in STORIES}) == sorted({*INVARIANTS})
 
 
 @pytest.mark.parametrize("story", STORIES)
@@ -68,7 +64,7 @@ def test_a_log_that_is_loaded_after_a_deletion_may_be_the_deleted_one(
         ("broker-2", facts.LogLoaded(T, P, 0, end, 0, False)),
         ("broker-2", appended(1, (11,), 2)),
     ])  # fmt: skip
-    assert [each.name for each in invariants.finish() if each.name not in HARM] == found
+    assert [each.name for each in invariants.finish()] == found
 
 
 def test_many_violations_of_one_invariant_do_not_hide_another() -> None:

@@ -284,7 +284,7 @@ def test_members_live_validly_however_they_are_drawn(
 
 
 def test_a_second_process_of_one_instance_id_needs_no_permission() -> None:
-    """The judges know which of the two is fenced (group_members.py:StaticJoins)."""
+    """The judges know which of the two is fenced (failures.py)."""
     found = []
     for seed in range(600):
         data = draw(seed)

@@ -11,10 +11,34 @@ from kafkasim.model import facts
 
 
 class LogOrder:
-    """LOGORDER: log start ≤ last stable offset ≤ high watermark ≤ log end, at the end of a run."""
+    """LOGORDER: log start ≤ last stable offset ≤ high watermark ≤ log end, at each step."""
 
     def __init__(self, history: History, findings: Findings) -> None:
         self._findings = findings
+
+    def on_LogStart(self, seq: int, t: int, node: str, fact: facts.LogStart) -> None:
+        """Judge a log start that moves."""
+        order = (fact.offset, fact.high_watermark, fact.log_end_offset)
+        self._judge(seq, t, node, (fact.topic_id, fact.partition), order)
+
+    def on_LogLoaded(self, seq: int, t: int, node: str, fact: facts.LogLoaded) -> None:
+        """Judge what a broker has found at its start."""
+        order = (fact.log_start_offset, fact.high_watermark, fact.log_end_offset)
+        self._judge(seq, t, node, (fact.topic_id, fact.partition), order)
+
+    def on_BecameLeader(self, seq: int, t: int, node: str, fact: facts.BecameLeader) -> None:
+        """Judge a new leader."""
+        order = (0, fact.high_watermark, fact.start_offset)
+        self._judge(seq, t, node, (fact.topic_id, fact.partition), order)
+
+    def _judge(
+        self, seq: int, t: int, node: str, key: PartitionKey, order: tuple[int, int, int]
+    ) -> None:
+        if list(order) != sorted(order):
+            self._findings.add(
+                "LOGORDER", seq, t, key,
+                f"{node}: log start, high watermark and log end are {order}",
+            )  # fmt: skip
 
     def on_FinalReplica(self, seq: int, t: int, node: str, fact: facts.FinalReplica) -> None:
         """Judge a replica."""

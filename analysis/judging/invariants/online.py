@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafkasim.analysis.judging.consumer_groups import ConsumerGroups
 from kafkasim.analysis.judging.finding import Finding
 from kafkasim.analysis.judging.findings import Findings
-from kafkasim.analysis.judging.groups import Groups
-from kafkasim.analysis.judging.harm.judges import HARM, Harm
+from kafkasim.analysis.judging.harm import HARM, harm_promises
 from kafkasim.analysis.judging.history.history import History
 from kafkasim.analysis.judging.invariants.cleaning import Cleanings
 from kafkasim.analysis.judging.invariants.commits import Offsets, StaleCommits
@@ -35,17 +33,13 @@ from kafkasim.analysis.judging.invariants.replication import (
     MinIsr,
     ReadReplicas,
 )
-from kafkasim.analysis.judging.invariants.traced import TracedCluster
 from kafkasim.analysis.judging.promise import FactSource, follow
-from kafkasim.analysis.judging.readers.handover import Handovers
 from kafkasim.analysis.judging.source import BrokerLimits
 
 INVARIANTS = (
     "ACKED", "MATCH", "ISRDATA", "ISRELIG", "ONELEADER", "READISR", "STABLEREAD", "HWMONO",
     "MINISR", "NODUP", "ORDER", "LATEST", "HORIZON", "EXCL", "OFFSET", "META", "LOGORDER",
-    "EPOCHCACHE", *HARM,
-    "needless-rebalance", "long-rebalance", "needless-eviction", "vanished-offset",
-    "stale-coordinator", "early-handover", "stale-commit", "changed-generation",
+    "EPOCHCACHE", "stale-commit", "changed-generation", *HARM,
 )  # fmt: skip
 
 
@@ -72,19 +66,14 @@ class Invariants:
             Offsets(history, findings, trace, limits.retention_us),
             StaleCommits(history, findings),
             self.old_owners,
+            *harm_promises(history, findings, trace, limits),
         ]  # fmt: skip
         for promise in self._promises:
             follow(trace, promise)
-        cluster = TracedCluster(trace, history, findings)
-        Handovers(cluster)
-        Harm(cluster, limits)
-        consumer_groups = ConsumerGroups(cluster, limits)
-        self._groups = Groups(cluster, limits, consumer_groups.has)
 
     def finish(self) -> list[Finding]:
         """Judge what can only be judged at the end, and return all findings."""
         for promise in self._promises:
             if hasattr(promise, "finish"):
                 promise.finish()
-        self._groups.finish()
         return self._findings.all

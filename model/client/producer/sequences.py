@@ -81,6 +81,8 @@ class ProducerSequences:
         self.producer_id = NO_PRODUCER_ID
         self.producer_epoch = NO_PRODUCER_EPOCH
         self.unresolved: dict[TxnPartitionEntry, None] = {}  # partitionsWithUnresolvedSequences
+        self.epoch_begun: Callable[[ProducerBatch], None] | None = None
+        """Called with a partition's first batch of another epoch, for the trace"""
 
     def set_id(self, producer_id: int, producer_epoch: int) -> None:
         """Take an id and an epoch; partitions begin at 0 when they send their next batch."""
@@ -106,7 +108,8 @@ class ProducerSequences:
     def assign(self, batch: ProducerBatch) -> None:
         """Give its sequence to a batch that is sent for the first time."""
         entry = batch.queue.sequences
-        if not self.is_current(entry):
+        begins = not self.is_current(entry)
+        if begins:
             if self._renumbers_idle or entry.producer_id == NO_PRODUCER_ID:
                 self.start_at_beginning(entry)
             else:
@@ -117,6 +120,8 @@ class ProducerSequences:
         batch.base_sequence = sequence
         entry.next_sequence = add_sequence(sequence, len(batch.records))
         entry.track(batch)
+        if begins and self.epoch_begun is not None:
+            self.epoch_begun(batch)
 
     def is_current(self, entry: TxnPartitionEntry) -> bool:
         """Return whether a partition's sequences belong to the current producer id and epoch."""

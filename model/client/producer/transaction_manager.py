@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from kafkasim.model.client.net.connections import Connections
 from kafkasim.model.client.producer.sequences import MAX_INT, ProducerSequences
 from kafkasim.model.errors import RETRIABLE, Errors
-from kafkasim.model.facts import SequencesRewritten
+from kafkasim.model.facts import EpochBegun, SequencesRewritten
 from kafkasim.model.messages import (
     InitProducerIdRequest,
     InitProducerIdResponse,
@@ -40,6 +40,7 @@ class TransactionManager:
         self._process = connections.process
         renumbers_idle = rules.new_epoch_renumbers_idle()
         self._sequences = sequences = ProducerSequences(rules, renumbers_idle)
+        sequences.epoch_begun = self._tell_epoch
         self.assign_sequence = sequences.assign
         self.on_completed = sequences.on_completed
         self.unblocked: list[Callable[[int], None]] = []  # batches may go that may_send held back
@@ -180,3 +181,16 @@ class TransactionManager:
                 tuple([record_id for batch in batches for record_id in batch.record_ids]),
             )
         )
+
+    def _tell_epoch(self, batch: ProducerBatch) -> None:
+        """Tell with which sequence a partition begins an epoch that was raised."""
+        if batch.producer_epoch > 0:
+            self._process.out.append(
+                EpochBegun(
+                    batch.topic_id,
+                    batch.queue.tp.partition,
+                    batch.producer_id,
+                    batch.producer_epoch,
+                    batch.base_sequence,
+                )
+            )

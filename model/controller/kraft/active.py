@@ -179,9 +179,9 @@ class ActiveController:
         expired = heartbeats.remove_expired(now)
         found = expired is not None
         records: list[Any] = []
-        stale: list[tuple[int, int]] = []
+        stale: list[tuple[int, int, int]] = []
         while expired is not None:
-            its_records = self.managers.replication.fence_stale(*expired)
+            its_records = self.managers.replication.fence_stale(expired[0], expired[1])
             if its_records:
                 records += its_records
                 stale.append(expired)
@@ -190,9 +190,11 @@ class ActiveController:
             expired = heartbeats.remove_expired(now)
         if records and self.append(records, now) is None:
             return  # the leadership is lost, and the inbox is about to say so
-        for broker_id, epoch in stale:
+        for broker_id, epoch, silent_us in stale:
             heartbeats.fence(broker_id)
-            self.out.append(SessionEnded(broker_id, epoch))
+            self.out.append(
+                SessionEnded(broker_id, epoch, silent_us, heartbeats.session_timeout_us)
+            )
         self._arm_stale_check(now, again=found)
 
     def _arm_no_op(self, now: int) -> None:

@@ -60,12 +60,14 @@ class ClassicMember:
         "awaiting_sync",
         "client_id",
         "expire",
+        "heard_us",
         "instance_id",
         "is_new",
         "member_id",
         "protocols",
         "rebalance_timeout_ms",
         "session_timeout_ms",
+        "session_us",
     )
 
     def __init__(
@@ -88,6 +90,8 @@ class ClassicMember:
         self.awaiting_sync: Parked | None = None
         self.is_new = False  # it has not been in a generation yet
         self.expire: Callable[[int], None] | None = None  # the handler of its session timer
+        self.session_us = 0  # the session that was armed last
+        self.heard_us = 0  # when that was, or when a later heartbeat came
 
     def subscription(self, protocol: str | None) -> Subscription:
         """Return the subscription that the member sent for an assignor."""

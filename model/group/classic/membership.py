@@ -161,9 +161,11 @@ class ClassicMembership:
             self.runtime.respond(parked, joined(group, member))
         else:
             # In Stable the leader rejoins when topic metadata has changed, to have a rebalance.
+            stable = group.state is ClassicGroupState.STABLE
+            changed = not (stable and same) or group.leader == member_id
             update_member(group, member, request, parked, self.rules)
             reason = f"{member_id} rejoins: {request.reason}"
-            self.rebalance.prepare_or_complete(shard, group, reason, now)
+            self.rebalance.prepare_or_complete(shard, group, reason, now, changed)
 
     def _add(
         self,
@@ -260,8 +262,10 @@ class ClassicMembership:
             elif error is Errors.NONE and request.generation_id != group.generation:
                 error = Errors.ILLEGAL_GENERATION
             elif error is Errors.NONE:
+                member = group.members[request.member_id]
+                member.heard_us = now
                 if self.rebalance.rules.heartbeat_renews_session(group.state):
-                    self.rebalance.arm_session(shard, group, group.members[request.member_id], now)
+                    self.rebalance.arm_session(shard, group, member, now)
                 if group.state is ClassicGroupState.PREPARING_REBALANCE:
                     error = Errors.REBALANCE_IN_PROGRESS
         self.runtime.respond(parked, HeartbeatResponse(error))

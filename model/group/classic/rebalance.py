@@ -44,24 +44,36 @@ class ClassicRebalance:
         group.transition_to(state, self.runtime.wall_ms(now))
         self.trace.record_state(group, reason)
 
+    def _begin(self, group: ClassicGroup, reason: str, now: int, changed: bool) -> None:
+        """Enter the join phase, and write what it was decided on."""
+        group.transition_to(ClassicGroupState.PREPARING_REBALANCE, self.runtime.wall_ms(now))
+        timeout_ms = group.rebalance_timeout_ms
+        wait_us = self.rules.join_timeout_ms(timeout_ms) * 1000
+        self.trace.record_state(group, reason, wait_us, timeout_ms * 1000, changed)
+
     # The join phase
 
     def prepare_or_complete(
-        self, shard: GroupShard, group: ClassicGroup, reason: str, now: int
+        self, shard: GroupShard, group: ClassicGroup, reason: str, now: int, changed: bool = True
     ) -> None:
-        """Start a rebalance if the state allows it, else end the join phase if all have joined."""
+        """Start a rebalance if the state allows it, else end the join phase if all have joined.
+
+        ``changed`` is told in the trace (:class:`GroupState`).
+        """
         if group.can_rebalance:
-            self.prepare(shard, group, reason, now)
+            self.prepare(shard, group, reason, now, changed)
         else:
             self.complete_if_joined(shard, group, now)
 
-    def prepare(self, shard: GroupShard, group: ClassicGroup, reason: str, now: int) -> None:
+    def prepare(
+        self, shard: GroupShard, group: ClassicGroup, reason: str, now: int, changed: bool = True
+    ) -> None:
         """Start a rebalance: every member must join again (prepareRebalance)."""
         if group.state is ClassicGroupState.COMPLETING_REBALANCE:
             self.reset_assignment(shard, group, Errors.REBALANCE_IN_PROGRESS, now)
         self.runtime.cancel(("group-sync", group.group_id))
         initial = group.state is ClassicGroupState.EMPTY
-        self.transition(group, ClassicGroupState.PREPARING_REBALANCE, reason, now)
+        self._begin(group, reason, now, changed)
         if initial:
             remaining_ms = max(group.rebalance_timeout_ms - self.initial_delay_ms, 0)
             self._delay_initial(shard, group, self.initial_delay_ms, remaining_ms, now)
@@ -242,6 +254,7 @@ class ClassicRebalance:
             member_id = member.member_id
             expire = member.expire = lambda at: self._expire_session(shard, group, member_id, at)
         key = ("group-session", group.group_id, member.member_id)
+        member.heard_us, member.session_us = now, timeout_ms * 1000
         self.runtime.arm(shard.context, key, now + timeout_ms * 1000, expire)
 
     def _expire_session(
@@ -257,6 +270,7 @@ class ClassicRebalance:
         if member is not None and self.rules.session_expires(
             member.is_new, member.awaiting_join is not None, member.awaiting_sync is not None
         ):
+            self.trace.record_expired(group, member, now)
             self.remove_member(shard, group, member, f"session of {member_id} expired", now)
 
     def _expire_sync(

@@ -9,6 +9,7 @@ from kafkasim.model.facts import (
     GroupAssigned,
     GroupState,
     HoleEntered,
+    MemberExpired,
     MemberIdReverted,
     MemberRequest,
 )
@@ -78,8 +79,22 @@ class GroupTrace:
             MemberRequest(group, member_id, instance_id, api, generation, (), (), 0, 0)
         )
 
-    def record_state(self, group: ClassicGroup, reason: str) -> None:
-        """Write the group's state, generation and members."""
+    def record_expired(self, group: ClassicGroup, member: ClassicMember, now: int) -> None:
+        """Write that a member's session has ended, and how long it was silent."""
+        silent_us = now - member.heard_us
+        self._out.append(
+            MemberExpired(group.group_id, member.member_id, silent_us, member.session_us)
+        )
+
+    def record_state(
+        self,
+        group: ClassicGroup,
+        reason: str,
+        wait_us: int = -1,
+        rebalance_timeout_us: int = -1,
+        changed: bool = True,
+    ) -> None:
+        """Write the group's state, generation and members, and why a rebalance begins."""
         self._out.append(
             GroupState(
                 group.group_id,
@@ -89,6 +104,9 @@ class GroupTrace:
                 group.protocol or "",
                 reason,
                 group.leader or "",
+                wait_us,
+                rebalance_timeout_us,
+                changed,
             )
         )
 

@@ -9,6 +9,7 @@ Left out: leader recovery after an unclean election (LeaderRecoveryState is alwa
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kafkasim.model.errors import Errors
@@ -260,16 +261,7 @@ class LeaderState:
 
     def _propose(self, pending: IsrState, now: int) -> None:
         self._set_isr(pending)
-        self.out.append(
-            IsrProposed(
-                self.topic_id,
-                self.tp.partition,
-                self.leader_epoch,
-                self.partition_epoch,
-                pending.change,
-                pending.moving,
-            )
-        )
+        self.out.append(self._proposal(pending, now))
         pending.sent = AlterPartitionData(
             self.topic_id,
             self.tp.partition,
@@ -280,6 +272,29 @@ class LeaderState:
             pending.reason,
         )
         self._submit(pending, now)
+
+    def _proposal(self, pending: IsrState, now: int) -> IsrProposed:
+        """Return the fact of a decision to change the ISR, and what a shrink was decided on."""
+        proposed = IsrProposed(
+            self.topic_id,
+            self.tp.partition,
+            self.leader_epoch,
+            self.partition_epoch,
+            pending.change,
+            pending.moving,
+        )
+        if pending.change != "shrink":
+            return proposed
+        remotes = [self.remotes.get(member) for member in pending.moving]
+        return replace(
+            proposed,
+            leader_end=self.log.log_end_offset,
+            replica_ends=tuple([-1 if each is None else each.leo for each in remotes]),
+            behind_us=tuple(
+                [-1 if each is None else now - each.last_caught_up_us for each in remotes]
+            ),
+            limit_us=self.lag_us,
+        )
 
     def _submit(self, pending: IsrState, now: int) -> None:
         assert pending.sent is not None, pending.proposed

@@ -206,5 +206,6 @@ class EnsembleLeader:
         for session_id in self.tracker.expired(now):
             if not self._append(CloseSession(session_id, EXPIRED), now):
                 return  # the next leader decides when these sessions expire
-            self._record(session_id, "expiring", self.owner(session_id))
+            client = self.database.sessions[session_id].client
+            self.trace.record_expiring(session_id, client, self.tracker.sessions[session_id], now)
         self._arm_expiry(now)

@@ -33,14 +33,27 @@ class SessionTrace:
         address = "" if server_id is None else self._addresses[server_id]
         self._out.append(ZooKeeperSession(session_id, event, client, address, zxid))
 
+    def record_expiring(
+        self, session_id: int, client: str, session: TrackedSession, now: int
+    ) -> None:
+        """Record that the end of a session is proposed, and how long nobody had touched it."""
+        address = "" if session.owner is None else self._addresses[session.owner]
+        silent_us = now - session.touched_us
+        self._out.append(
+            ZooKeeperSession(
+                session_id, "expiring", client, address, -1, silent_us, session.timeout_us
+            )
+        )
+
 
 class TrackedSession:
     """One session that is open as far as the leader has applied the log."""
 
-    __slots__ = ("deadline", "is_closing", "owner", "timeout_us")
+    __slots__ = ("deadline", "is_closing", "owner", "timeout_us", "touched_us")
 
-    def __init__(self, timeout_us: int, deadline: int) -> None:
+    def __init__(self, timeout_us: int, deadline: int, now: int) -> None:
         self.timeout_us = timeout_us
+        self.touched_us = now
         self.deadline = deadline  # the end of the tick in which it expires
         self.owner: int | None = None  # the server where this leader last saw it attached
         self.is_closing = False  # its end is proposed; nothing prolongs it any more
@@ -59,7 +72,7 @@ class SessionTracker:
         """Track a new session; its timeout starts now."""
         timeout_us = timeout_ms * 1000
         deadline = self.rules.session_deadline_us(now, timeout_us, self.tick_us)
-        self.sessions[session_id] = TrackedSession(timeout_us, deadline)
+        self.sessions[session_id] = TrackedSession(timeout_us, deadline, now)
         self._buckets.setdefault(deadline, {})[session_id] = None
 
     def touch(self, session_id: int, now: int) -> bool:
@@ -67,6 +80,7 @@ class SessionTracker:
         session = self.sessions.get(session_id)
         if session is None or session.is_closing:
             return False
+        session.touched_us = now
         deadline = self.rules.session_deadline_us(now, session.timeout_us, self.tick_us)
         if deadline > session.deadline:
             self._leave_bucket(session_id, session)

@@ -22,7 +22,7 @@ def expiring_offsets(rng: random.Random, data: dict[str, Any]) -> None:
 
     They also delete groups that have neither members nor offsets then. A member that still believes
     in such a group gets GROUP_ID_NOT_FOUND for its commit, which ends its application
-    (ConsumerCoordinator.OffsetCommitResponseHandler); judging/group_members.py:DeletedGroups.
+    (ConsumerCoordinator.OffsetCommitResponseHandler); judging/failures.py.
     """
     data["cluster"]["config"]["offsets.retention.check.interval.ms"] = rng.choice((200, 1000))
 

@@ -86,7 +86,7 @@ def second_process(cast: Cast) -> None:
     """Two processes are started with one group.instance.id: an operator's mistake.
 
     The second fences the first, which ends its application, and the judges know that
-    (judging/group_members.py:StaticJoins). No topic grows meanwhile: what
+    (judging/failures.py). No topic grows meanwhile: what
     a static leader's former process has not found, its successor does not look for, and before 3.2
     it looks for nothing (analysis/judging/holes.py: static-member-returned).
     """

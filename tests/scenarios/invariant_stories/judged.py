@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from kafkasim.analysis.judging.harm.judges import HARM
 from kafkasim.analysis.judging.history.history import History
 from kafkasim.analysis.judging.invariants.online import Invariants
 from kafkasim.analysis.judging.source import BrokerLimits
@@ -31,10 +30,6 @@ def judged(
 def judge(
     rows: Sequence[Row], forgiven: str = "", *, unclean: bool = True
 ) -> list[tuple[str, str]]:
-    """Return (invariant, excuse) of the violations that the facts show.
-
-    Needless harm of brokers is left out: these stories tell no heartbeats.
-    """
+    """Return (invariant, excuse) of the violations that the facts show."""
     invariants = judged(rows, lambda _key, _node: forgiven, unclean=unclean)
-    found = [each for each in invariants.finish() if each.name not in HARM]
-    return [(each.name, each.expected_by) for each in found]
+    return [(each.name, each.expected_by) for each in invariants.finish()]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from kafkasim.model import facts
 from tests.scenarios.fact_makers import Row, T, committed, fetched, polled, tombstone
 from tests.scenarios.invariant_stories.common import (
-    ALONE,
     END,
     EXPOSED,
     LOADED,
@@ -37,8 +36,6 @@ def stores(next_offset: int, node: str = "broker-1", epoch: int = 1) -> Row:
     base = next_offset - 1
     return node, facts.Appended("offsets-id", 0, epoch, base, next_offset, -1, -1, -1, ())
 
-
-DEPOSED: Row = ("broker-1", facts.BecameFollower("offsets-id", 0, 2, 2, 1))
 
 STORIES: Stories = {  # name: what happened before, how it goes on well, and badly
     "STABLEREAD another record at an offset": (
@@ -239,16 +236,5 @@ STORIES: Stories = {  # name: what happened before, how it goes on well, and bad
         [OFFSETS, LOADED, ("broker-1", committed(5))],
         [later(60), END],
         [later(59), END],
-    ),
-    "stale-coordinator it serves though it follows": (
-        [*ALONE, DEPOSED],
-        [later(1), asks("Heartbeat")],
-        [later(1.1), asks("Heartbeat")],
-    ),
-    "stale-coordinator it leads again": (
-        [*ALONE, DEPOSED],
-        [("broker-1", facts.BecameLeader("offsets-id", 0, 3, 3, 1, 1, (1,))), later(3),
-         asks("Heartbeat")],
-        [later(3), asks("Heartbeat")],
     ),
 }  # fmt: skip

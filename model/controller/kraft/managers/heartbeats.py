@@ -104,16 +104,15 @@ class BrokerHeartbeatManager:
         contact = self._contacts.get((broker_id, epoch))
         return contact is not None and not self._has_ended(contact, now)
 
-    def remove_expired(self, now: int) -> tuple[int, int] | None:
-        """Drop the session that ended first; return its broker id and broker epoch.
+    def remove_expired(self, now: int) -> tuple[int, int, int] | None:
+        """Drop the session that ended first; return its broker id, broker epoch and silence in µs.
 
         None if no session has ended (BrokerHeartbeatTracker.maybeRemoveExpired).
         """
         expired = min(self._contacts, key=self._contacts.__getitem__, default=None)
         if expired is None or not self._has_ended(self._contacts[expired], now):
             return None
-        del self._contacts[expired]
-        return expired
+        return *expired, now - self._contacts.pop(expired)
 
     def next_check_us(self, now: int, again: bool) -> int | None:
         """Return when sessions are checked next, in microseconds; None if there is none to check.

@@ -117,7 +117,7 @@ class ConsumerGroupWriter:
             self._record_owned(
                 shard,
                 [
-                    GroupAssigned(
+                    _assigned(
                         group.group_id, group.members[member_id].member_epoch, member_id, owned
                     )
                     for member_id, owned in self._owned(group).items()
@@ -198,11 +198,11 @@ class ConsumerGroupWriter:
         if now_state != state:
             self._record_state(group, reason)
         gone = [each for each in owned_before if each not in owned]
-        changed = [GroupAssigned(group_id, group.group_epoch, each, ()) for each in gone]
+        changed = [_assigned(group_id, group.group_epoch, each, ()) for each in gone]
         for member_id, partitions in owned.items():
             if partitions != owned_before.get(member_id, ()):
                 epoch = group.members[member_id].member_epoch
-                changed.append(GroupAssigned(group_id, epoch, member_id, partitions))
+                changed.append(_assigned(group_id, epoch, member_id, partitions))
         self._record_owned(shard, changed)
 
     def _record_state(self, group: ConsumerGroup, reason: str) -> None:
@@ -226,3 +226,7 @@ class ConsumerGroupWriter:
                 for topic_id, partition in partitions_of(union(member.assigned, member.revoking))
             ]
         )
+
+
+def _assigned(group: str, epoch: int, member_id: str, owned: tuple[str, ...]) -> GroupAssigned:
+    return GroupAssigned(group, epoch, member_id, owned, consumer_group=True)

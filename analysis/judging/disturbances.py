@@ -15,7 +15,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from kafkasim.analysis.judging.promise import FactSource
 from kafkasim.model import facts
 
 ELECTION_US = 5_000_000
@@ -50,20 +49,14 @@ class Span:
 class Disturbances:
     """The times at which each host was struck, as the trace tells them."""
 
-    def __init__(self, trace: FactSource) -> None:
+    def __init__(self) -> None:
         self._spans: dict[str, list[Span]] = {}  # by host
         self._open: dict[str, list[Span]] = {}  # by cause and host: what goes on
         self.servers: dict[str, None] = {}  # every host that is no client's
-        trace.subscribe(facts.HostStarted, self._on_started)
-        trace.subscribe(facts.HostStopped, self._on_stopped)
-        trace.subscribe(facts.HostPaused, self._on_paused)
-        trace.subscribe(facts.HostResumed, self._on_resumed)
-        trace.subscribe(facts.FaultStarted, self._on_fault)
-        trace.subscribe(facts.FaultEnded, self._on_fault_ended)
 
     def controllers(self) -> list[str]:
-        """Return the hosts of controllers; all servers if brokers are controllers, too."""
-        own = [host for host in self.servers if host.startswith("controller-")]
+        """Return the hosts of controllers or of the ensemble; all if brokers are controllers."""
+        own = [host for host in self.servers if host.startswith(("controller-", "zookeeper-"))]
         return own or list(self.servers)
 
     def struck(
@@ -101,29 +94,29 @@ class Disturbances:
         if spans:
             spans.pop().end = t
 
-    def _on_started(self, _seq: int, t: int, node: str, _fact: facts.HostStarted) -> None:
+    def on_HostStarted(self, _seq: int, t: int, node: str, _fact: facts.HostStarted) -> None:
         if not node.startswith(("producer-", "consumer-", "processor-", "admin-")):
             self.servers[node] = None
         self._end("down", node, t)
 
-    def _on_stopped(self, _seq: int, t: int, node: str, fact: facts.HostStopped) -> None:
+    def on_HostStopped(self, _seq: int, t: int, node: str, fact: facts.HostStopped) -> None:
         self._end("pause", node, t)
         unseen = fact.reason == "power-loss"
         self._begin("down", node, t, REQUEST_TIMEOUT_US if unseen else ELECTION_US)
 
-    def _on_paused(self, _seq: int, t: int, node: str, _fact: facts.HostPaused) -> None:
+    def on_HostPaused(self, _seq: int, t: int, node: str, _fact: facts.HostPaused) -> None:
         if not self._open.get(f"pause {node}"):  # a pause within a pause extends it
             self._begin("pause", node, t, ELECTION_US)
 
-    def _on_resumed(self, _seq: int, t: int, node: str, _fact: facts.HostResumed) -> None:
+    def on_HostResumed(self, _seq: int, t: int, node: str, _fact: facts.HostResumed) -> None:
         self._end("pause", node, t)
 
-    def _on_fault(self, _seq: int, t: int, _node: str, fact: facts.FaultStarted) -> None:
+    def on_FaultStarted(self, _seq: int, t: int, _node: str, fact: facts.FaultStarted) -> None:
         for host in re.split(r"[+|]", fact.target) if fact.fault not in ASKED else ():
             healing_us = ELECTION_US if fact.fault in CLOSED else REQUEST_TIMEOUT_US
             self._begin(fact.fault, host, t, healing_us)
 
-    def _on_fault_ended(self, _seq: int, t: int, _node: str, fact: facts.FaultEnded) -> None:
+    def on_FaultEnded(self, _seq: int, t: int, _node: str, fact: facts.FaultEnded) -> None:
         more_us = SLOW_OPERATION_US if fact.fault == "slow-disk" else 0
         for host in re.split(r"[+|]", fact.target):
             self._end(fact.fault, host, t + more_us)

@@ -1,1 +1,0 @@
-"""Judges of needless harm: changes that cost availability, and waits that do not end."""

@@ -1,1 +1,0 @@
-"""STALESERVE: a broker that lost a role gets the change in time, and stops serving the role."""

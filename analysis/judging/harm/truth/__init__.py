@@ -1,1 +1,0 @@
-"""The common state of the judges of harm: clocks and limits, logs over time, and disturbances."""
