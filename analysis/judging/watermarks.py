@@ -217,11 +217,23 @@ class Watermarks:
             hosts.append(leader.node)
             passed = max(passed, leader.marks[at][1])
         limit = RETRY_US if is_retry else ANSWER_US
-        struck = self._disturbances.struck(hosts, created, t, healing=is_retry)
-        if t - passed > limit and not struck:
+        if t - passed <= limit or (is_retry and not self._rests(hosts, t - limit)):
+            return
+        if not self._disturbances.struck(hosts, created, t, healing=is_retry):
             seq, fact = rows[0]
             self._findings.add(
                 "ACKLATE", seq, t, (fact.topic_id, fact.partition),
                 f"{node} is answered {(t - passed) / 1e6:.3f} s after {hosts[-1]} has committed its"
                 f" records",
             )  # fmt: skip
+
+    def _rests(self, hosts: list[str], since: int) -> bool:
+        """Return whether all that these leaders have appended has been committed since then.
+
+        A retried batch is a duplicate, of which no fact tells; its request waits for others.
+        """
+        return all(
+            leader.end <= leader.high_watermark and leader.since_us <= since
+            for leader in self._leaders.values()
+            if leader.node in hosts
+        )
