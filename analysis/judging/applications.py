@@ -7,8 +7,8 @@ excuse: a scenario permits them.
 
 from __future__ import annotations
 
-from kafkasim.analysis.judging.finding import Finding
 from kafkasim.analysis.judging.failures import GroupFailures, lost_group
+from kafkasim.analysis.judging.finding import Finding
 from kafkasim.analysis.judging.history.history import History
 from kafkasim.analysis.judging.promise import FactSource, follow
 from kafkasim.model import facts
