@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from kafkasim.analysis.judging.promise import FactSource
@@ -94,34 +94,3 @@ def final_leaders(trace: FactSource) -> dict[PartitionKey, facts.FinalReplica]:
 
     trace.subscribe(facts.FinalReplica, on_final)
     return leaders
-
-
-def deleted_below(trace: FactSource) -> dict[PartitionKey, int]:
-    """Return below which offset each partition's records have been deleted; a run fills it.
-
-    A leader that crashes soon after has them again: the log start's checkpoint is written once a
-    minute (KAFKA.md, 5).
-    """
-    deleted: dict[PartitionKey, int] = {}
-
-    def on_log_start(_seq: int, _t: int, _node: str, fact: facts.LogStart) -> None:
-        if fact.reason in DELETING:
-            key = (fact.topic_id, fact.partition)
-            deleted[key] = max(fact.offset, deleted.get(key, 0))
-
-    trace.subscribe(facts.LogStart, on_log_start)
-    return deleted
-
-
-def acknowledged(
-    sends: Iterable[tuple[int, facts.Acked]],
-) -> dict[int, tuple[int, int, facts.Acked]]:
-    """Return by record id its offset (−1 unknown), and the acknowledgement with its time.
-
-    ``sends`` are the acknowledgements of one partition, each with its time in µs.
-    """
-    return {
-        record_id: (fact.base_offset + index if fact.base_offset >= 0 else -1, at_us, fact)
-        for at_us, fact in sends
-        for index, record_id in enumerate(fact.record_ids)
-    }

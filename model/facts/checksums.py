@@ -6,8 +6,10 @@ producer, and its first and last record. It is the same in every process and Pyt
 
 from __future__ import annotations
 
-from struct import pack
+from struct import Struct
 from zlib import crc32
+
+_PACKED = Struct("<8q")
 
 CLEANED = 0
 """The checksum of a batch that a log cleaner has taken records from: it tells nothing."""
@@ -25,8 +27,8 @@ def checksum(
 ) -> int:
     """Return the checksum of a batch; ids of records are −1 in internal topics and markers."""
     return crc32(
-        pack(
-            "<8q", base_offset, next_offset, leader_epoch, producer_id, producer_epoch,
+        _PACKED.pack(
+            base_offset, next_offset, leader_epoch, producer_id, producer_epoch,
             base_sequence, first_id, last_id,
         )
     )  # fmt: skip
