@@ -36,7 +36,6 @@ types: $(STAMP)
 
 bench: $(ARCHIVE)
 	$(BIN)/python -m kafkasim.scenarios.bench
-	$(BIN)/python -m kafkasim.analysis.bench
 
 soak: $(ARCHIVE)
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m soak

@@ -17,10 +17,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kafkasim.analysis.runs import MANIFEST, TRACE, BadInput, check_version, chosen
-from kafkasim.analysis.source.schema import RUNS, arrow, manifest_of
+from kafkasim.analysis.source.schema import FINDINGS, RUNS, arrow, manifest_of
 from kafkasim.model.facts import COLUMNS, FACTS
 
 BATCH = "batch"
+FINDINGS_PLACE = "findings"
 NAMES = ("run", "verdict", "schema_version", BATCH)
 
 
@@ -43,7 +44,8 @@ def extracted(place: Path, wanted: str = "") -> Iterator[tuple[str, Path]]:
                 f"{place}: {row['run']} has {trace.num_rows} facts, its row says {row['rows']}"
             )
         pq.write_table(trace, directory / TRACE)
-        text = json.dumps(manifest_of(row), sort_keys=True)
+        found = _found(place / FINDINGS_PLACE / f"{BATCH}={batch}", row["run"])
+        text = json.dumps(manifest_of(row, found), sort_keys=True)
         (directory / MANIFEST).write_text(text, encoding="utf-8")
         yield row["run"], directory
 
@@ -78,6 +80,14 @@ def _facts(batch: Path, run: str) -> pa.Table:
     if not tables:
         return schema.empty_table()
     return pa.concat_tables(tables).sort_by("seq").combine_chunks()
+
+
+def _found(batch: Path, run: str) -> list[dict[str, Any]]:
+    """Return the findings of a run."""
+    files = sorted(batch.glob("*.parquet"))
+    return [
+        row for path in files for row in _read(path, [*FINDINGS], [("run", "==", run)]).to_pylist()
+    ]
 
 
 def _read(path: Path, names: Sequence[str], filters: Any = None) -> pa.Table:

@@ -1,11 +1,11 @@
-"""Run seeds × configurations on Spark and store their facts and runs, batch by batch.
+"""Run seeds × configurations on Spark and store facts, findings and runs, batch by batch.
 
-A fleet is written in batches. First Spark simulates the runs of a batch and commits their facts,
-``<out>/facts/batch=B/kind=K``; then it commits their rows of ``runs``, in one file. Readers take
-the facts of those batches that ``runs`` names, so a run is in both tables or in neither. A fleet
-that was killed goes on where it was: it deletes the facts of batches that ``runs`` does not name,
-and runs what is missing there for this code and configuration. One fleet at a time may write to a
-place.
+A fleet is written in batches. First Spark simulates and judges the runs of a batch and commits
+their facts, ``<out>/facts/batch=B/kind=K``; then their findings, ``<out>/findings/batch=B``; then
+their rows of ``runs``, in one file. Readers take what belongs to batches that ``runs`` names, so a
+run is in all tables or in none. A fleet that was killed goes on where it was: it deletes the facts
+and findings of batches that ``runs`` does not name, and runs what is missing there for this code,
+these judges and this configuration. One fleet at a time may write to a place.
 
 PySpark fixes PYTHONHASHSEED in its workers, which would hide an order that depends on hashes.
 Therefore the batches of a large fleet take turns with several values of PYTHONHASHSEED, and one run
@@ -28,12 +28,12 @@ from pyspark.sql import functions as F
 from kafkasim.analysis.runs import BadInput
 from kafkasim.analysis.source import KafkaSim, seeds
 from kafkasim.analysis.source.jobs import Configuration, FleetJob, prepare, to_option
-from kafkasim.analysis.source.schema import MANIFEST, RUN_KIND, RUNS, ddl
+from kafkasim.analysis.source.schema import MANIFEST, RUN_KIND, TOLD
 from kafkasim.analysis.spark.files import delete, exists, located, matching
 from kafkasim.analysis.spark.session import tuned
-from kafkasim.analysis.stored import BATCH, FACTS_PLACE, RUNS_TABLE, read_runs
+from kafkasim.analysis.stored import BATCH, FACTS_PLACE, FINDINGS_PLACE, RUNS_TABLE, read_runs
 from kafkasim.scenarios.running import runner
-from kafkasim.sim.trace.store import code_version
+from kafkasim.sim.trace.store import code_version, judges_version
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -154,7 +154,7 @@ def run_fleet(
 
 
 class _Fleet:
-    """The configurations of a fleet and the two tables that it writes."""
+    """The configurations of a fleet and the tables that it writes."""
 
     def __init__(self, spark: SparkSession, jobs: list[FleetJob], out: str) -> None:
         self.spark = spark
@@ -162,8 +162,12 @@ class _Fleet:
         self.out = out
 
     def drop_orphans(self) -> None:
-        """Delete the facts of batches that were never committed."""
-        places = matching(self.spark, f"{self.out}/{FACTS_PLACE}/{BATCH}=*")
+        """Delete the facts and findings of batches that were never committed."""
+        places = [
+            place
+            for table in (FACTS_PLACE, FINDINGS_PLACE)
+            for place in matching(self.spark, f"{self.out}/{table}/{BATCH}=*")
+        ]
         known = set()
         if places and self._started():
             runs = read_runs(self.spark, self.out)
@@ -191,7 +195,7 @@ class _Fleet:
         return {row[0]: Done(row[1], row[2], row[3]) for row in columns.collect()}
 
     def run_batch(self, part: Sequence[Wanted], hash_seed: int, watch: _ProgressReporter) -> None:
-        """Simulate some runs; commit their facts, then their rows of ``runs``.
+        """Simulate some runs; commit their facts, then findings, then rows of ``runs``.
 
         Raises:
             BadInput: what the executors wrote is not there for the driver.
@@ -206,13 +210,14 @@ class _Fleet:
         if not exists(self.spark, f"{facts}/kind={RUN_KIND}"):
             raise BadInput(_unseen(self.out, 0, len(part)))
         ended = self.spark.read.schema(f"{MANIFEST} STRING").parquet(f"{facts}/kind={RUN_KIND}")
-        row = F.from_json(F.col(MANIFEST), ddl(RUNS))
-        told = ended.select(row.alias("row")).select("row.*", F.lit(batch).alias(BATCH))
-        told = told.orderBy("run").coalesce(1)
-        arrived = told.count()
+        told = ended.select(F.from_json(F.col(MANIFEST), TOLD).alias("told")).select("told.*")
+        runs = told.select("row.*", F.lit(batch).alias(BATCH)).orderBy("run").coalesce(1)
+        arrived = runs.count()
         if arrived != len(part):
             raise BadInput(_unseen(self.out, arrived, len(part)))
-        told.write.mode("append").parquet(f"{self.out}/{RUNS_TABLE}")
+        found = told.select(F.inline("findings")).orderBy("run", "seq", "name", "text").coalesce(1)
+        found.write.parquet(f"{self.out}/{FINDINGS_PLACE}/{BATCH}={batch}")
+        runs.write.mode("append").parquet(f"{self.out}/{RUNS_TABLE}")
         watch.done += len(part)
 
     def _simulated(self, part: Sequence[Wanted], hash_seed: int) -> DataFrame:
@@ -239,12 +244,12 @@ class _Fleet:
         return bool(matching(self.spark, f"{self.out}/{RUNS_TABLE}/*.parquet"))
 
     def _mine(self) -> DataFrame:
-        """Return the rows of ``runs`` that these jobs left with the present code."""
+        """Return the rows of ``runs`` that these jobs left with the present code and judges."""
         jobs = self.spark.createDataFrame(
             [(job.label, job.config_digest) for job in self.jobs],
             "label STRING, config_digest STRING",
         )
-        same = F.col("code_version") == str(code_version())
+        same = (F.col("code_version") == code_version()) & (F.col("judges") == judges_version())
         return (
             read_runs(self.spark, self.out)
             .where(same)

@@ -17,7 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from kafkasim.analysis.source.schema import AS_JSON, RUNS, arrow
+from kafkasim.analysis.judging.finding import is_finding
+from kafkasim.analysis.source.schema import AS_JSON, FINDINGS, RUN_KIND, RUNS, arrow
 from kafkasim.model.facts import COLUMNS, FACTS, SCHEMA_VERSION
 
 TRACE = "trace.parquet"
@@ -26,25 +27,23 @@ MANIFEST = "manifest.json"
 COLUMN_TYPES = dict(zip(COLUMNS, arrow(COLUMNS).types, strict=True))
 """The columns of a trace, and Arrow's types of them."""
 
+KEY = {"run": pa.string(), "seq": pa.int64(), "t_us": pa.int64()}
+"""The columns that every file of facts has."""
+
+RUN_PART = f"kind={RUN_KIND}"
+FINDING_TYPES = arrow(FINDINGS)
+
 MAY_BE_NULL = ("traceback",)
 """What a manifest may have as null."""
 
-NEEDED = ("scenario", "seed", "digest", "verdict")
-"""What a manifest must hold to be judged."""
-
-_ROWS: dict[str, list[type]] = {
-    "losses": [str, int, int, int, int, int, str], "partitions": [str, int, str],
-    "homes": [str, str, int],
-}  # fmt: skip
-"""The fields of the rows in a manifest's lists of rows (``source/schema.py:STRUCTS``)."""
+NEEDED = ("scenario", "seed", "digest", "verdict", "findings", "judges")
+"""What a manifest must hold to be read."""
 
 _WORDS = {
     "string": "text", "int64": "whole number of 64 bits", "double": "number", "bool": "truth value",
     "list<string>": "list of texts", "map<string, int64>": "table of whole numbers",
-    "map<string, string>": "table of texts",
+    "map<string, string>": "table of texts", "table": "table",
 }  # fmt: skip
-
-_JSON = {name: type(nothing) for name, nothing in AS_JSON.items()}
 
 
 class BadInput(ValueError):
@@ -132,15 +131,30 @@ def _has_null(value: Any) -> bool:
     return value is None or (isinstance(value, list | tuple) and any(map(_has_null, value)))
 
 
-def check_facts(batch: Path, runs: Mapping[str, int], columns: Mapping[str, pa.DataType]) -> None:
-    """Raise BadInput unless the facts of a batch of a fleet are whole; ``runs``: facts by run.
+def check_facts(batch: Path, runs: Mapping[str, int]) -> None:
+    """Raise BadInput unless the facts of a batch of a fleet are whole; ``runs``: facts by run."""
+    files = [path for path in sorted(batch.glob("kind=*/*.parquet")) if RUN_PART not in path.parts]
+    _check_counted(batch, files, runs, "facts", KEY)
 
-    Only the ends of the files are read: how many facts they have, and the first and the last of
-    their runs. ``columns`` are columns that every file must have.
+
+def check_found(batch: Path, runs: Mapping[str, int]) -> None:
+    """Raise BadInput unless the findings of a batch are whole; ``runs``: findings by run."""
+    columns = {name: FINDING_TYPES.field(name).type for name in FINDINGS}
+    _check_counted(batch, sorted(batch.glob("*.parquet")), runs, "findings", columns)
+
+
+def _check_counted(
+    batch: Path, files: Sequence[Path], runs: Mapping[str, int], what: str,
+    columns: Mapping[str, pa.DataType],
+) -> None:  # fmt: skip
+    """Raise BadInput unless files have the columns, and as many rows as the runs say.
+
+    Only the ends of the files are read: how many rows they have, and the first and the last of
+    their runs.
     """
     rows = sum(runs.values())
     found = 0
-    for path in sorted(batch.glob("kind=*/*.parquet")):
+    for path in files:
         try:
             footer = pq.read_metadata(path)
             schema = footer.schema.to_arrow_schema()
@@ -149,13 +163,12 @@ def check_facts(batch: Path, runs: Mapping[str, int], columns: Mapping[str, pa.D
             raise BadInput(f"{path}: not a whole Parquet file ({reason})") from None
         for name, kind in columns.items():
             if name not in schema.names or schema.field(name).type != kind:
-                raise BadInput(f"{path}: no facts of kafkasim (no column {name} of type {kind})")
-        if path.parent.name != "kind=Run":
-            found += footer.num_rows
-            if not _known(footer, runs):
-                raise BadInput(f"{path}: has facts of a run that is not in the table runs")
+                raise BadInput(f"{path}: no {what} of kafkasim (no column {name} of type {kind})")
+        found += footer.num_rows
+        if not _known(footer, runs):
+            raise BadInput(f"{path}: has {what} of a run that is not in the table runs")
     if found != rows:
-        raise BadInput(f"{batch}: holds {found} facts, its runs have {rows}")
+        raise BadInput(f"{batch}: holds {found} {what}, its runs have {rows}")
 
 
 def _known(footer: pq.FileMetaData, runs: Mapping[str, int]) -> bool:
@@ -279,30 +292,14 @@ def read_manifest(path: Path) -> dict[str, Any]:
     lacking = [key for key in NEEDED if key not in manifest]
     if lacking:
         raise BadInput(f"{path}: not a manifest (it lacks {', '.join(lacking)})")
-    for key, declared in RUNS.items():
-        value = manifest.get(key)
-        if key in _JSON and not isinstance(manifest.get(key, _JSON[key]()), _JSON[key]):
-            raise BadInput(f"{path}: {key} is no {_JSON[key].__name__}: {value!r:.80}")
-        if key in manifest and key not in (*_JSON, *MAY_BE_NULL):
-            wrong = _wrong(declared, value)
-            if wrong:
-                raise BadInput(f"{path}: {key} {wrong}")
+    for key, declared in {**RUNS, **dict.fromkeys(AS_JSON, "table")}.items():
+        if key in manifest and key not in MAY_BE_NULL and not _is(declared, manifest[key]):
+            raise BadInput(f"{path}: {key} is no {_WORDS[declared]}: {manifest[key]!r:.80}")
+    found = manifest["findings"]
+    for one in found if isinstance(found, list) else [found]:
+        if not is_finding(one):
+            raise BadInput(f"{path}: findings has {one!r:.80}, which is none")
     return manifest
-
-
-def _wrong(declared: str, value: Any) -> str:
-    """Return what is wrong with a value of a manifest, or ""."""
-    if declared not in _ROWS:
-        return "" if _is(declared, value) else f"is no {_WORDS[declared]}: {value!r:.80}"
-    if not isinstance(value, list):
-        return f"is no list: {value!r:.80}"
-    for row in value:
-        if not isinstance(row, list) or [type(each) for each in row] != _ROWS[declared]:
-            names = ", ".join(kind.__name__ for kind in _ROWS[declared])
-            return f"has {row!r:.80}, no row of ({names})"
-        if not all(_is("int64", each) for each in row if isinstance(each, int)):
-            return f"has {row!r:.80}, with a number of more than 64 bits"
-    return ""
 
 
 def _is(declared: str, value: Any) -> bool:
@@ -316,4 +313,4 @@ def _is(declared: str, value: Any) -> bool:
     if declared.startswith("map<"):
         inner = declared[5:-1].rpartition(", ")[2]
         return isinstance(value, dict) and all(_is(inner, each) for each in value.values())
-    return isinstance(value, bool if declared == "bool" else str)
+    return isinstance(value, {"bool": bool, "table": dict}.get(declared, str))

@@ -1,21 +1,20 @@
-"""Stored runs as the tables ``runs`` and ``facts``: a fleet's, or those of run directories.
+"""Stored runs as the tables ``runs``, ``facts`` and ``findings``: a fleet's, or of run directories.
 
-A fleet is ``<place>/runs`` and ``<place>/facts/batch=B/kind=K`` on any Hadoop file system. What
-``kafkasim run --out`` leaves is a directory with ``trace.parquet`` and ``manifest.json`` on this
-machine; a tree of such directories is read as well. Whoever judges, measures or draws takes a
-:class:`Stored` and does not see the difference.
+A fleet is ``<place>/runs``, ``<place>/facts/batch=B/kind=K`` and ``<place>/findings/batch=B`` on
+any Hadoop file system. What ``kafkasim run --out`` leaves is a directory with ``trace.parquet`` and
+``manifest.json`` on this machine; a tree of such directories is read as well. Whoever judges,
+measures or draws takes a :class:`Stored` and does not see the difference.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any, Self
+from typing import Any
 
-import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kafkasim.analysis.figures.timeline import OneRun
@@ -24,25 +23,25 @@ from kafkasim.analysis.runs import (
     BadInput,
     StoredRun,
     check_facts,
+    check_found,
     check_row,
     check_version,
     chosen,
     find_runs,
     read_trace,
 )
-from kafkasim.analysis.source.schema import RUNS, ddl, stored_row
+from kafkasim.analysis.source.schema import FINDINGS, RUNS, ddl, finding_rows, stored_row
 from kafkasim.analysis.spark.files import empty, folders, local_path, located, matching
 from kafkasim.model.facts import COLUMNS, FACTS
 
 RUNS_TABLE = "runs"
 FACTS_PLACE = "facts"
+FINDINGS_PLACE = "findings"
 BATCH = "batch"
 
-JUDGED = (
-    "run", "label", "scenario", "seed", "verdict", "anomalies", "expected", "digest", "rows",
-    "ready_us", "sim_seconds", "reason", "permits", "topics", "stall_excuse",
-    "losses", "reopened_partitions", "offsets_partitions", "schema_version",
-    "config_digest", "code_version",
+KNOWN = (
+    "run", "label", "scenario", "seed", "verdict", "digest", "rows", "found", "ready_us",
+    "sim_seconds", "reason", "topics", "schema_version", "config_digest", "code_version", "judges",
 )  # fmt: skip
 """The columns of ``runs`` that the driver reads; the scenarios' texts stay where they are."""
 
@@ -65,22 +64,13 @@ class Stored(ABC):
         """Return whether there may be facts of a kind; False means that there are none."""
         return True
 
-    def slices(self, rows: int) -> list[Self]:
-        """Return the runs in slices of about the same size, none much larger than ``rows`` facts.
-
-        Runs that were stored together stay together, so that a slice reads few files.
-        """
-        count = max(1, -(-self.rows // rows))
-        slices: dict[int, list[StoredRun]] = {}
-        passed = 0
-        for run in sorted(self.runs, key=lambda run: (str(run.manifest.get(BATCH)), run.name)):
-            slices.setdefault(passed * count // max(1, self.rows), []).append(run)
-            passed += int(run.manifest.get("rows", 0))
-        return [self] if len(slices) == 1 else [self._only(part) for part in slices.values()]
-
     @abstractmethod
     def runs_table(self) -> DataFrame:
         """Return the table ``runs``."""
+
+    @abstractmethod
+    def findings_table(self) -> DataFrame:
+        """Return the table ``findings``."""
 
     def facts(self, kind: str) -> DataFrame:
         """Return the facts of one kind: run, seq, t_us, node, and the fields of the kind.
@@ -131,9 +121,6 @@ class Stored(ABC):
             ]
         )
 
-    def _only(self, runs: Sequence[StoredRun]) -> Self:
-        return replace(self, runs=sorted(runs, key=lambda run: run.name), bad=[])
-
     @abstractmethod
     def _read(self, kind: str, columns: Mapping[str, str]) -> DataFrame | None:
         """Return the facts of a kind, None if there are none."""
@@ -146,7 +133,6 @@ class StoredFleet(Stored):
     batches: tuple[str, ...] = ()
     parts: Mapping[str, list[str]] = field(default_factory=dict)
     superseded: bool = False  # whether a later batch holds some run again
-    cut: bool = False  # whether the batches hold runs that do not belong here
 
     @property
     def kinds(self) -> list[str]:
@@ -161,6 +147,13 @@ class StoredFleet(Stored):
         """Return the table ``runs``, of each run the latest row."""
         return self._mine(read_runs(self.spark, self.place))
 
+    def findings_table(self) -> DataFrame:
+        """Return the table ``findings``, of each run those of its latest batch."""
+        base = f"{self.place}/{FINDINGS_PLACE}"
+        reader = self.spark.read.schema(ddl({**FINDINGS, BATCH: "string"}))
+        places = [f"{base}/{BATCH}={batch}" for batch in self.batches]
+        return self._mine(reader.option("basePath", base).parquet(*places)).select(*FINDINGS)
+
     def _read(self, kind: str, columns: Mapping[str, str]) -> DataFrame | None:
         parts = self.parts.get(kind, [])
         if not parts:
@@ -169,29 +162,9 @@ class StoredFleet(Stored):
         reader = self.spark.read.schema(ddl({**columns, BATCH: "string"}))
         return self._mine(reader.option("basePath", base).parquet(*parts))
 
-    def _only(self, runs: Sequence[StoredRun]) -> Self:
-        batches = {str(run.manifest[BATCH]) for run in runs}
-        parts = {
-            kind: found
-            for kind, places in self.parts.items()
-            if (found := [place for place in places if _batch(place) in batches])
-        }
-        names = {run.name for run in runs}
-        cut = self.cut or any(
-            run.name not in names and run.manifest[BATCH] in batches for run in self.runs
-        )
-        return replace(super()._only(runs), batches=tuple(sorted(batches)), parts=parts, cut=cut)
-
     def _mine(self, frame: DataFrame) -> DataFrame:
-        """Return the rows of these runs; Spark skips what is sorted elsewhere."""
-        if self.superseded:
-            return self._current(frame)
-        return frame.where(self._is_mine) if self.cut else frame
-
-    @cached_property
-    def _is_mine(self) -> Column:
-        """Whether a row is of these runs, made once for all kinds: each name is a call of Java."""
-        return F.col("run").isin([run.name for run in self.runs])
+        """Return the rows of these runs: of each run those of its latest batch."""
+        return self._current(frame) if self.superseded else frame
 
     def _current(self, frame: DataFrame) -> DataFrame:
         named = [(run.name, run.manifest[BATCH]) for run in self.runs]
@@ -223,6 +196,12 @@ class StoredDirectories(Stored):
         rows = [stored_row({"run": run.name, "label": label(run), **run.manifest})
                 for run in self.runs]  # fmt: skip
         return self.spark.createDataFrame(rows, ddl(RUNS))
+
+    def findings_table(self) -> DataFrame:
+        """Return the table ``findings``."""
+        rows = [row for run in self.runs
+                for row in finding_rows({**run.manifest, "run": run.name})]  # fmt: skip
+        return self.spark.createDataFrame(rows, ddl(FINDINGS))
 
     def _read(self, kind: str, columns: Mapping[str, str]) -> DataFrame | None:
         whole = [run for run in self.runs if not run.crashed]
@@ -267,10 +246,6 @@ def open_stored(spark: SparkSession, place: str, skip_bad: bool = False) -> Stor
     return StoredDirectories(spark, where, runs, bad)
 
 
-KEY = {"run": pa.string(), "seq": pa.int64(), "t_us": pa.int64()}
-"""The columns that every file of facts has."""
-
-
 def read_runs(spark: SparkSession, where: str) -> DataFrame:
     """Return the table ``runs`` of a fleet as it is stored.
 
@@ -285,7 +260,7 @@ def read_runs(spark: SparkSession, where: str) -> DataFrame:
 
 
 def _fleet(spark: SparkSession, where: str) -> StoredFleet:
-    rows = read_runs(spark, where).select(*JUDGED, BATCH).orderBy(BATCH, "run").collect()
+    rows = read_runs(spark, where).select(*KNOWN, BATCH).orderBy(BATCH, "run").collect()
     current = {row["run"]: row for row in rows}
     for row in current.values():
         check_version(where, row["run"], row["schema_version"])
@@ -296,8 +271,11 @@ def _fleet(spark: SparkSession, where: str) -> StoredFleet:
     here = local_path(where)
     if here is not None:
         for batch in batches:
-            mine = {row["run"]: row["rows"] for row in rows if row[BATCH] == batch}
-            check_facts(here / FACTS_PLACE / f"{BATCH}={batch}", mine, KEY)
+            mine = [row for row in rows if row[BATCH] == batch]
+            facts = {row["run"]: row["rows"] for row in mine}
+            check_facts(here / FACTS_PLACE / f"{BATCH}={batch}", facts)
+            found = {row["run"]: row["found"] for row in mine}
+            check_found(here / FINDINGS_PLACE / f"{BATCH}={batch}", found)
     parts: dict[str, list[str]] = {}
     for part in matching(spark, f"{where}/{FACTS_PLACE}/{BATCH}=*/kind=*"):
         if _batch(part) in batches:

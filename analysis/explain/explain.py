@@ -16,7 +16,9 @@ from kafkasim.analysis.explain.chain import Chain, Explanation, Found, place_of,
 from kafkasim.analysis.explain.chains import chain_of
 from kafkasim.analysis.explain.facts import Facts, Key
 from kafkasim.analysis.explain.waiting import waiting
+from kafkasim.analysis.judging.finding import NO_PROGRESS
 from kafkasim.analysis.judging.invariants.online import INVARIANTS
+from kafkasim.analysis.judging.verdict import PERMITTED, is_unmet
 from kafkasim.model.facts.names import record
 from kafkasim.sim.trace.reading import Row
 
@@ -75,7 +77,9 @@ def _findings(facts: Facts) -> list[Explanation]:
     for each in sorted(broken, key=lambda each: int(each["seq"])):
         place = (each["name"], each["topic_id"], each["partition"], each["expected_by"])
         firsts.setdefault(place, each)
-    others = [each for each in found if each["name"] not in (*INVARIANTS, "no-progress")]
+    others = [
+        each for each in found if each["name"] not in INVARIANTS and not is_unmet(each["name"])
+    ]
     return [_explained(facts, each) for each in (*firsts.values(), *others)]
 
 
@@ -87,25 +91,21 @@ def _explained(facts: Facts, finding: Found) -> Explanation:
 
 def _others(facts: Facts) -> list[Explanation]:
     """Explain what no row shows: a stall, an observation that is missing or must not be."""
-    manifest = facts.manifest
-    explained = []
-    if manifest["missing"]:
-        excuse = {"expected_by": manifest["stall_excuse"]}
-        text = "; ".join(manifest["missing"])
-        nowhere = ("", -1)
-        explained.append(_explanation(facts, "no-progress", nowhere, waiting(facts), text, excuse))
-    for name in manifest["anomalies"]:
-        word, colon, what = name.partition(":")
-        if colon and word in ("missing", "seen"):
-            at = manifest["observations"].get(what)
-            text = f"{what} did not happen"
-            if at is not None:
-                late = "" if word == "seen" else ", when the faults were healed"
-                text = f"{what} happened{late}"
+    unmet = [each for each in facts.manifest["findings"] if is_unmet(each["name"])]
+    stalls = [each for each in unmet if each["name"] == NO_PROGRESS]
+    nowhere, explained = ("", -1), []
+    if stalls:
+        text = "; ".join(each["text"] for each in stalls)
+        judged = min(stalls, key=lambda each: bool(each["expected_by"]))
+        chain = waiting(facts)
+        explained.append(_explanation(facts, NO_PROGRESS, nowhere, chain, text, judged))
+    for each in unmet:
+        if each["name"] != NO_PROGRESS:
+            name, at = each["name"], each["t_us"] if each["t_us"] >= 0 else None
             chain = _moment(facts, at)
-            if what == "missed-deletion" and at is not None:
+            if name.endswith(":missed-deletion") and at is not None:
                 chain = compaction.missed_deletion(facts, at)
-            explained.append(_explanation(facts, name, ("", -1), chain, text, {}))
+            explained.append(_explanation(facts, name, nowhere, chain, each["text"], each))
     return explained
 
 
@@ -143,7 +143,7 @@ def _explanation(
         end = "" if conclusion.endswith(".") or not conclusion else "."
         conclusion = f"{conclusion}{end} {rule}".strip()
     excuse = judged.get("expected_by", "")
-    if not excuse and name in facts.manifest["expected"]:
+    if excuse == PERMITTED:
         excuse = "the scenario permits it"
     place = place_of(facts, name, chain.rows.get(chain.turn))
     found = re.sub(r"record (\d+)", lambda match: record(int(match[1])), found)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkasim.analysis.judging.finding import Finding
+from kafkasim.analysis.judging.finding import is_finding
 from kafkasim.model.facts import FACTS
 from kafkasim.sim.trace.reading import Row, open_trace, readable
 from kafkasim.sim.trace.store import MANIFEST_FILE, TRACE_FILE, ManifestError
@@ -30,34 +30,17 @@ def check_findings(manifest: Mapping[str, Any], place: str) -> None:
     Raises:
         ManifestError: it was stored without findings, or one of them is none.
     """
-    if not manifest.keys() >= {"findings", *TEXTS, "observations", "stall_excuse"}:
+    if not manifest.keys() >= {"findings", *TEXTS, "observations"}:
         raise ManifestError(place, "has no findings: run the scenario again")
     for found in manifest["findings"]:
-        if not _is_finding(found):
+        if not is_finding(found):
             raise ManifestError(place, f"findings: {found!r:.80} is no finding")
     for key in TEXTS:
         if not all(isinstance(each, str) for each in manifest[key]):
             raise ManifestError(place, f"{key} is no list of texts: {manifest[key]!r:.80}")
     for what, at_us in manifest["observations"].items():
-        if not _is(at_us, int):
+        if type(at_us) is not int or not -(2**63) <= at_us < 2**63:
             raise ManifestError(place, f"observations: {what!r:.80} has no time: {at_us!r:.80}")
-
-
-def _is_finding(found: Any) -> bool:
-    """Return whether a table has the fields of a finding, with their types."""
-    types = get_type_hints(Finding)
-    return (
-        isinstance(found, dict)
-        and found.keys() == types.keys()
-        and all(_is(found[name], of) for name, of in types.items())
-    )
-
-
-def _is(value: Any, of: type) -> bool:
-    """Return whether a value of JSON is a text, or an integer of 64 bits."""
-    if of is int:
-        return type(value) is int and -(2**63) <= value < 2**63
-    return isinstance(value, of)
 
 
 class _NamedRow(dict[str, Any]):

@@ -4,7 +4,7 @@
         figures = spark.sql(MEASURES).join(stored.runs_table(), "run")
 
 Everything counts from the fact ``Phase(ready)`` to the end of the run. Each part groups by run and
-is linear in the trace, so it scales as the checks do.
+is linear in the trace.
 
 | column | what |
 |---|---|
@@ -15,7 +15,7 @@ is linear in the trace, so it scales as the checks do.
 | under_min_isr_s, leaderless_s, unavailable_s | with fewer than min ISR; without leader; either |
 | unclean_elections, controller_failovers | how many; failovers are elections after ready |
 | latency_p50_ms, …p99, …p999, …max | of acknowledged records, from their batch's creation |
-| acked_records, lost_records | acknowledged; of those, absent from the final leader's log |
+| acked_records, lost_records | acknowledged; of those, lost, as the judges have found |
 | lost_per_million | of acknowledged records; null when none was acknowledged |
 | duplicate_records | further copies in the final logs |
 | redelivered_records | records that a group, or a share group, was given again |
@@ -35,39 +35,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from kafkasim.analysis.checks.base import JUDGED_KINDS, SHARED
-from kafkasim.analysis.checks.delivery import LOST_WRITE
-from kafkasim.analysis.checks.delivery import VIEWS as DELIVERY_VIEWS
-from kafkasim.analysis.checks.transactions.given_back import NO_GIVEN_BACK
-from kafkasim.analysis.checks.transactions.taken import NO_TAKEN
+from kafkasim.analysis import queries
 from kafkasim.analysis.load import views
 
 if TYPE_CHECKING:
     from kafkasim.analysis.stored import Stored
-
-KINDS = tuple(sorted({
-    *JUDGED_KINDS, "ConsumerAssigned", "ConsumerRevoked", "ControllerActive", "HostPaused",
-    "HostResumed", "HostStopped", "Rebalanced", "SendFailed", "ShareAcknowledged", "SharePolled",
-}))  # fmt: skip
-"""The kinds of fact that measures and the checks' shared views read."""
-
-CLOCK = """
-    -- When each run was ready, and when it ended.
-    SELECT run, max(IF(phase = 'ready', t_us, NULL)) AS ready_us, max(t_us) AS end_us
-    FROM Phase GROUP BY run"""
-
-PARTITION_SPANS = """
-    -- The states of each partition: from t_us on, until the next one, its topic's end or the run's.
-    SELECT changes.*, needed, topics.topic, ready_us,
-           lag(isr) OVER in_order AS before,
-           greatest(0, least(end_us, coalesce(lead(t_us) OVER in_order, gone, end_us))
-                       - greatest(t_us, ready_us)) / 1e6 AS lasted
-    FROM partition_changes AS changes
-    JOIN clock USING (run)
-    JOIN topics USING (run, topic_id)
-    LEFT JOIN (SELECT run, topic_id, min(t_us) AS gone FROM TopicDeleted GROUP BY run, topic_id)
-        USING (run, topic_id)
-    WINDOW in_order AS (PARTITION BY run, topic_id, partition ORDER BY partition_epoch)"""
 
 
 def _tenures(events: str) -> str:
@@ -126,18 +98,12 @@ SHARE_ACCEPTED = """
     GROUP BY run, group, topic_id, partition, told.offsets"""
 
 VIEWS = {
-    **{name: (SHARED | DELIVERY_VIEWS)[name] for name in
-       ("final_leaders", "acked_records", "acked_ids", "lost_ids", "cleaned_offsets",
-        "cleaned_records", "partition_changes", "topics")},
-    "given_back_records": NO_GIVEN_BACK,
-    "taken_records": NO_TAKEN,  # what is lost is counted, whether or not it is excused
-    "clock": CLOCK,
-    "partition_spans": PARTITION_SPANS,
+    **queries.VIEWS,
     "hosts": HOSTS,
     "ownership": OWNERSHIP,
     "leadership": LEADERSHIP,
     "share_accepted": SHARE_ACCEPTED,
-}  # fmt: skip
+}
 
 _DEGRADED = "size(isr) < size(replicas) - size(coalesce(adding_replicas, array()))"
 
@@ -170,7 +136,8 @@ _LATENCY = """
            percentile(latency_us, array(0.5, 0.99, 0.999), size(record_ids)) AS ranks
     FROM Acked GROUP BY run"""
 
-_LOST = f"SELECT run, count(1) AS lost_records FROM ({LOST_WRITE}) GROUP BY run"
+_LOST = """
+    SELECT run, sum(count) AS lost_records FROM findings WHERE name = 'lost-write' GROUP BY run"""
 
 _COPIES = """
     SELECT run, sum(size(record_ids) - size(array_distinct(record_ids))) AS duplicate_records
@@ -255,5 +222,5 @@ MEASURES = f"""
 @contextmanager
 def measuring(stored: Stored) -> Iterator[Stored]:
     """Provide the views that :data:`MEASURES` reads, for as long as the context lasts."""
-    with views(stored, KINDS, VIEWS):
+    with views(stored, VIEWS, [MEASURES]):
         yield stored

@@ -26,6 +26,7 @@ from kafkasim.analysis.judging.results import Audit, StoredResults
 from kafkasim.analysis.judging.sends import KeyOrder, SendOrder, StoredOnce
 from kafkasim.analysis.judging.settings import Settings, settings_of
 from kafkasim.analysis.judging.shares import ShareDeliveries
+from kafkasim.analysis.judging.verdict import Evidence, Verdict, judge
 from kafkasim.analysis.judging.waits import Standstill
 
 
@@ -77,6 +78,21 @@ class Court:
         found = [finding for judge in self._judges for finding in judge.finish()]
         return [*self.invariants.finish(), *summed(found)]
 
+    def verdict(self, ready_us: int) -> Verdict:
+        """Return the verdict, with all findings, on a run that was ready at ``ready_us``."""
+        evidence = Evidence(
+            findings=self.finish(),
+            topics=self.topics,
+            seen=dict(self.observer.seen),
+            faults_end_us=ready_us + self.settings.faults_us,
+        )
+        return judge(evidence, self.settings)
+
+    @property
+    def topics(self) -> dict[str, str]:
+        """The names of topics by topic id."""
+        return {topic_id: fact.topic for topic_id, fact in self.progress.topics.items()}
+
 
 class StoredTrace:
     """A trace that was recorded before; :meth:`feed` tells its facts again."""
@@ -113,4 +129,4 @@ def judge_stored(
     trace = StoredTrace()
     court = Court(trace, settings_of(manifest))
     trace.feed(rows)
-    return court.finish()
+    return court.verdict(manifest["ready_us"]).findings

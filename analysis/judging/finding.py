@@ -7,9 +7,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Any, get_type_hints
 
 MOST = 1000
 """How many occurrences of one kind at one place a run keeps; what is above is summed."""
+
+NO_PROGRESS = "no-progress"
+"""The name of a finding for what a healed cluster still lacks at the limit."""
+
+CRASH = "crash"
+"""The name of a finding for a run in which the simulator crashed."""
+
+ANOMALIES: tuple[str, ...] = (
+    "lost-write", "unseen", "duplicate", "idempotent-duplicate", "handover-redelivery",
+    "inconsistent-offsets", "poll-skip", "nonmonotonic-poll", "nonmonotonic-send", "reordered-key",
+    "offset-regression", "reordered-commit", "skipped-by-commit", "lost-to-retention",
+    "needless-reset", "lost-deletion", "double-owner", "application-failed", "aborted-read",
+    "precommitted-read", "torn-transaction", "hanging-transaction", "zombie-producer",
+    "needless-epoch", "lost-output", "duplicate-output", "audit-missing", "audit-surplus",
+    "lost-result", "duplicate-result", "accepted-again", "held-twice", "over-delivered",
+    "share-skipped",
+)  # fmt: skip
+"""What may go wrong in delivery, by Jepsen's names and ours; a scenario may permit it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,3 +71,22 @@ def summed(findings: Iterable[Finding]) -> list[Finding]:
         if rest := some[MOST - 1 :]:
             kept.append(replace(rest[0], count=sum(each.count for each in rest)))
     return kept
+
+
+_TYPES = get_type_hints(Finding)
+
+
+def is_finding(found: Any) -> bool:
+    """Return whether a value of JSON has the fields of a finding, with their types."""
+    return (
+        isinstance(found, dict)
+        and found.keys() == _TYPES.keys()
+        and all(_is(found[name], of) for name, of in _TYPES.items())
+    )
+
+
+def _is(value: Any, of: type) -> bool:
+    """Return whether a value of JSON is a text, or an integer of 64 bits."""
+    if of is int:
+        return type(value) is int and -(2**63) <= value < 2**63
+    return isinstance(value, of)

@@ -12,12 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from kafkasim.analysis.judging.finding import NO_PROGRESS
 from kafkasim.analysis.judging.promise import FactSource
 from kafkasim.model import facts
 from kafkasim.model.facts.names import broker_of
-
-NO_PROGRESS = "no-progress"
-"""The finding of a run that stands still (``waits.py``)."""
 
 
 @dataclass(frozen=True, slots=True)

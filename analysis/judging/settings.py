@@ -14,7 +14,7 @@ EVERY = "*"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """The cluster of a scenario, its brokers' limits, and what its groups do."""
+    """The cluster of a scenario, its brokers' limits, what its groups do, and what it expects."""
 
     zookeeper: bool = False
     hosts: Mapping[int, str] = field(default_factory=dict)  # controllers or ZooKeeper servers
@@ -23,6 +23,11 @@ class Settings:
     limits: BrokerLimits = field(default_factory=BrokerLimits)
     share_deliveries: int = 5  # group.share.delivery.count.limit
     own_groups: tuple[str, ...] = ()  # groups whose members are a user's application
+    permits: tuple[str, ...] = ()  # findings that it allows (``verdict.py:Expectations``)
+    must_see: tuple[str, ...] = ()
+    in_time: tuple[str, ...] = ()
+    never: tuple[str, ...] = ()
+    faults_us: int = 0  # how long after ready the faults are healed
     audited: tuple[str, ...] = ()  # topics of which producers publish how many records they sent
 
     transactional_ids: Mapping[str, str] = field(default_factory=dict)  # by client host

@@ -1,23 +1,22 @@
 """The verdict on a run: what failed, what is expected, and the result that callers get.
 
-A finding is an invariant, a delivery anomaly, an observation that is missing or must not be
-there, or ``no-progress``. A finding is *expected* if all its occurrences are excused: by a loss
-that the claim does not cover, or because the scenario permits the anomaly. One unexcused finding
-makes the run fail.
+A finding is a broken invariant, a delivery anomaly, an observation that is missing or must not be
+there, or ``no-progress``. It is *expected* if a loss or a hole covers it, or if the scenario
+permits it. One finding that is not expected makes the run fail.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from kafkasim.analysis.judging.delivery import CAUSED
-from kafkasim.analysis.judging.finding import Finding
+from kafkasim.analysis.judging.finding import NO_PROGRESS, Finding
 from kafkasim.analysis.judging.invariants.online import INVARIANTS
 
-LIVE = "LIVE"
-"""What :func:`fired` calls a run that did not converge or did not meet its ``expect`` table."""
+PERMITTED = "permitted"
+"""``Finding.expected_by`` of what the scenario permits."""
 
 NEVER_US = 1 << 62
 
@@ -54,53 +53,68 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The findings of a run. ``word`` is pass, fail or expected."""
+    """All findings of a run, with what was expected of it and not met, and the verdict on them."""
 
-    failed: list[str]
-    expected: list[str]
+    findings: list[Finding]
+
+    @property
+    def failed(self) -> list[str]:
+        """The names of the findings of which one is not expected."""
+        return sorted({each.name for each in self.findings if not each.expected_by})
+
+    @property
+    def expected(self) -> list[str]:
+        """The names of the findings that are all expected."""
+        return sorted({each.name for each in self.findings} - {*self.failed})
 
     @property
     def word(self) -> str:
-        """The verdict in one word."""
-        return "fail" if self.failed else "expected" if self.expected else "pass"
+        """The verdict in one word: pass, fail or expected."""
+        return "fail" if self.failed else "expected" if self.findings else "pass"
 
     @property
     def failure(self) -> str:
         """What kind of promise was broken: safety, liveness, or "" for none."""
         if not self.failed:
             return ""
-        return "liveness" if self.failed == ["no-progress"] else "safety"
+        return "liveness" if self.failed == [NO_PROGRESS] else "safety"
 
 
 def judge(evidence: Evidence, expect: Expectations) -> Verdict:
     """Return the verdict on a run with this evidence."""
-    excused: dict[str, bool] = {}  # finding -> whether all its occurrences are excused
-    for finding in evidence.findings:
-        name, ok = finding.name, _is_permitted(finding, expect.permits, evidence.topics)
-        excused[name] = excused.get(name, True) and ok
-    excused |= dict.fromkeys(_unmet(evidence, expect), False)
-    return Verdict(
-        sorted(name for name, ok in excused.items() if not ok),
-        sorted(name for name, ok in excused.items() if ok),
-    )
+    found = [_permitted(each, expect.permits, evidence.topics) for each in evidence.findings]
+    return Verdict([*found, *_unmet(evidence, expect)])
 
 
-def _is_permitted(finding: Finding, permits: Sequence[str], topics: Mapping[str, str]) -> bool:
-    """Return whether a loss explains a finding, or the scenario permits it for its cause."""
+def _permitted(finding: Finding, permits: Sequence[str], topics: Mapping[str, str]) -> Finding:
+    """Return a finding as expected, if the scenario permits it for its cause."""
     topic = topics.get(finding.topic_id, finding.topic_id)
     named = finding.name in permits or f"{finding.name}:{topic}" in permits
     caused = bool(finding.cause) or finding.name not in CAUSED
-    return (named and caused) or bool(finding.expected_by)
+    if finding.expected_by or not (named and caused):
+        return finding
+    return replace(finding, expected_by=PERMITTED)
 
 
-def _unmet(evidence: Evidence, expect: Expectations) -> list[str]:
+def _unmet(evidence: Evidence, expect: Expectations) -> list[Finding]:
     """Return ``missing:OBSERVATION`` and ``seen:OBSERVATION`` for what ``expect`` asks for."""
-    seen = evidence.seen
-    found = [f"missing:{name}" for name in expect.must_see if name not in seen]
-    late = evidence.faults_end_us
-    found += [f"missing:{name}" for name in expect.in_time if seen.get(name, NEVER_US) > late]
-    found += [f"seen:{name}" for name in expect.never if name in seen]
-    return found
+    seen, healed_us = evidence.seen, evidence.faults_end_us
+    texts: dict[str, str] = {}
+    for what in expect.must_see:
+        if what not in seen:
+            texts[f"missing:{what}"] = f"{what} did not happen, but the scenario says that it must"
+    for what in expect.in_time:
+        if seen.get(what, NEVER_US) > healed_us:
+            late = "in time" if what in seen else ""
+            told = f"{what} did not happen {late}".rstrip()
+            texts[f"missing:{what}"] = f"{told}, but the scenario says that it must"
+    for what in expect.never:
+        if what in seen:
+            texts[f"seen:{what}"] = f"{what} happened, but the scenario says that it must not"
+    return [
+        Finding(name, "", -1, text, t_us=seen.get(name.partition(":")[2], -1))
+        for name, text in texts.items()
+    ]
 
 
 @dataclass(kw_only=True)
@@ -138,16 +152,18 @@ class Result:
         return {name: getattr(self, name) for name in names}
 
 
-def fired(result: Result) -> list[str]:
-    """Return what a run broke, in the order in which it broke.
+def is_unmet(name: str) -> bool:
+    """Return whether a finding is a stall, or an observation that is missing or must not be."""
+    return name == NO_PROGRESS or name.startswith(("missing:", "seen:"))
 
-    First come the invariants by the row that broke each, with those that a loss outside the
-    no-loss budget excuses, because a variant may be about just that loss. Then come the delivery
-    anomalies that nothing excuses, then LIVE.
+
+def in_order(findings: Sequence[Finding]) -> dict[str, bool]:
+    """Return the names of findings, and of each whether it failed: True if one is not expected.
+
+    First come the invariants, by the row that broke each; then what else failed, then what else
+    is expected, by name.
     """
-    broken = [finding for finding in result.findings if finding.name in INVARIANTS]
-    found = dict.fromkeys(each.name for each in sorted(broken, key=lambda each: each.seq))
-    unexcused = [name for name in result.anomalies if name not in result.expected]
-    stuck = [name for name in unexcused if name == "no-progress" or ":" in name]
-    found |= dict.fromkeys(name for name in unexcused if name not in stuck)
-    return [*found, *([LIVE] if stuck else [])]
+    verdict = Verdict([*findings])
+    broken = sorted((each for each in findings if each.name in INVARIANTS), key=lambda it: it.seq)
+    names = dict.fromkeys([*(each.name for each in broken), *verdict.failed, *verdict.expected])
+    return {name: name in verdict.failed for name in names}

@@ -20,10 +20,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kafkasim.analysis.judging.finding import Finding
+from kafkasim.analysis.judging.finding import NO_PROGRESS, Finding
 from kafkasim.analysis.judging.history.history import History
 from kafkasim.analysis.judging.history.topics import coordinator_partition, offsets_partition
-from kafkasim.analysis.judging.holes import NO_PROGRESS, Place
+from kafkasim.analysis.judging.holes import Place
 from kafkasim.analysis.judging.progress import Progress
 from kafkasim.analysis.judging.promise import FactSource, follow
 from kafkasim.analysis.judging.settings import Settings

@@ -1,4 +1,4 @@
-"""One seed as a worker runs it: Arrow batches of its facts, and its row of ``runs``.
+"""One seed as a worker runs it: Arrow batches of its facts and findings, and its row of ``runs``.
 
 The run's trace goes through a file in the worker's temporary directory, as ``run --out`` writes it,
 so that the memory of a worker does not grow with the length of a run. A run in which the simulator
@@ -20,17 +20,19 @@ import pyarrow.parquet as pq
 from kafkasim.analysis.source.jobs import FleetJob
 from kafkasim.analysis.source.schema import (
     FACTS_TABLE,
+    FINDINGS,
     FLEET,
     MANIFEST,
     RUN_KIND,
     RUNS,
     arrow,
     arrow_row,
+    finding_rows,
     stored_row,
 )
 from kafkasim.model.facts import SCHEMA_VERSION
 from kafkasim.scenarios.running import runner
-from kafkasim.sim.trace.store import MANIFEST_FILE, TRACE_FILE, code_version
+from kafkasim.sim.trace.store import MANIFEST_FILE, TRACE_FILE, code_version, judges_version
 
 BATCH_ROWS = 8_192
 """Rows of one Arrow batch."""
@@ -43,6 +45,7 @@ class SeedRun:
         self.job = job
         self.seed = seed
         self.row: dict[str, Any] = {}
+        self.found: list[dict[str, Any]] = []  # its rows of ``findings``
         self._directory = tempfile.TemporaryDirectory(prefix="kafkasim-run-")
 
     def __enter__(self) -> SeedRun:
@@ -52,7 +55,14 @@ class SeedRun:
             manifest = json.loads((place / MANIFEST_FILE).read_text(encoding="utf-8"))
         except Exception as error:
             manifest = self._crash(error)
-        self.row = run_row(manifest, self.job, self.seed)
+        manifest |= {
+            "run": self.job.run_name(self.seed),
+            "label": self.job.label,
+            "seed": self.seed,
+            "twin": self.job.configuration.twin,
+            "settings": list(self.job.configuration.settings),
+        }
+        self.row, self.found = stored_row(manifest), finding_rows(manifest)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -62,16 +72,20 @@ class SeedRun:
         """Yield the run's row of ``runs``."""
         yield pa.RecordBatch.from_pylist([arrow_row(self.row)], schema=arrow(RUNS))
 
+    def findings(self) -> Iterator[pa.RecordBatch]:
+        """Yield the run's rows of ``findings``."""
+        yield pa.RecordBatch.from_pylist(self.found, schema=arrow(FINDINGS))
+
     def facts(self) -> Iterator[pa.RecordBatch]:
         """Yield the run's facts, in their order."""
         return self._trace(arrow(FACTS_TABLE))
 
     def fleet(self) -> Iterator[pa.RecordBatch]:
-        """Yield the run's facts, and its row of ``runs`` as a row of the kind ``Run``."""
+        """Yield the run's facts; then a row of the kind ``Run`` with its rows of other tables."""
         schema = arrow(FLEET)
         yield from self._trace(schema)
-        manifest = json.dumps(self.row, sort_keys=True)
-        last = {"run": self.row["run"], "kind": RUN_KIND, MANIFEST: manifest}
+        told = json.dumps({"row": self.row, "findings": self.found}, sort_keys=True)
+        last = {"run": self.row["run"], "kind": RUN_KIND, MANIFEST: told}
         yield pa.RecordBatch.from_pylist([last], schema=schema)
 
     def _trace(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -102,20 +116,7 @@ class SeedRun:
             "verdict": "crash",
             "failure": "crash",
             "anomalies": ["crash"],
-            "permits": list(job.scenario.expect.permits),
+            "judges": judges_version(),
             "spec": job.scenario.model_dump(mode="json", by_alias=True),
             "traceback": "".join(traceback.format_exception(error)),
         }
-
-
-def run_row(manifest: dict[str, Any], job: FleetJob, seed: int) -> dict[str, Any]:
-    """Return a run's row of ``runs``, as JSON values, from what its manifest says."""
-    mine = {
-        **manifest,
-        "run": job.run_name(seed),
-        "label": job.label,
-        "seed": seed,
-        "twin": job.configuration.twin,
-        "settings": list(job.configuration.settings),
-    }
-    return stored_row(mine)

@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from kafkasim.analysis.judging.finding import ANOMALIES, CRASH, NO_PROGRESS
 from kafkasim.analysis.sweeps import statistics
 from kafkasim.analysis.sweeps.axes import SweepError
 from kafkasim.analysis.sweeps.statistics import Estimate, Summary
@@ -85,17 +86,7 @@ AMOUNTS = (
 )  # fmt: skip
 """What every sweep measures."""
 
-PROBABLE = (
-    "lost-write", "unseen", "duplicate", "idempotent-duplicate", "handover-redelivery",
-    "inconsistent-offsets", "poll-skip", "nonmonotonic-poll", "nonmonotonic-send", "reordered-key",
-    "offset-regression", "reordered-commit", "skipped-by-commit", "lost-to-retention",
-    "needless-reset", "lost-deletion", "double-owner", "application-failed", "aborted-read",
-    "precommitted-read",
-    "torn-transaction", "hanging-transaction", "zombie-producer", "needless-epoch", "lost-output",
-    "duplicate-output", "audit-missing", "audit-surplus", "lost-result", "duplicate-result",
-    "accepted-again", "held-twice", "over-delivered", "share-skipped",
-    "no-progress", "crash",
-)  # fmt: skip
+PROBABLE = (*ANOMALIES, NO_PROGRESS, CRASH)
 """Of what a sweep gives the probability: anomalies, a cluster that does not recover, a crash."""
 
 DEFAULT = ("isr-changes-per-minute", "unavailable-s", "latency-p99-ms", "lost-per-million")

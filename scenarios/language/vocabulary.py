@@ -68,44 +68,6 @@ VERBS: Mapping[str, Verb] = {
 QUORUM_VERBS = ("add-voter", "remove-voter", "describe-quorum", "update-features")
 """Operations that address the KRaft quorum; ZooKeeper mode has none of them."""
 
-ANOMALIES: tuple[str, ...] = (
-    "lost-write",
-    "unseen",
-    "duplicate",
-    "idempotent-duplicate",
-    "handover-redelivery",
-    "inconsistent-offsets",
-    "poll-skip",
-    "nonmonotonic-poll",
-    "nonmonotonic-send",
-    "reordered-key",
-    "offset-regression",
-    "reordered-commit",
-    "skipped-by-commit",
-    "lost-to-retention",
-    "needless-reset",
-    "lost-deletion",
-    "double-owner",
-    "application-failed",
-    "aborted-read",
-    "precommitted-read",
-    "torn-transaction",
-    "hanging-transaction",
-    "zombie-producer",
-    "needless-epoch",
-    "lost-output",
-    "duplicate-output",
-    "audit-missing",
-    "audit-surplus",
-    "lost-result",
-    "duplicate-result",
-    "accepted-again",
-    "held-twice",
-    "over-delivered",
-    "share-skipped",
-)
-"""What ``permits`` may allow: Jepsen's names for what goes wrong in delivery, and ours."""
-
 OBSERVATIONS: Mapping[str, str] = {
     "isr-shrink": "a replica left an ISR; detail: lag, fenced, controlled-shutdown, unclean",
     "isr-expand": "a replica joined an ISR",

@@ -17,6 +17,7 @@ ALLOWS_UNCLEAN = "unclean.leader.election.enable"
 
 def judged_settings(scenario: Scenario, cluster: Cluster) -> Settings:
     """Return the settings of a run."""
+    expect = scenario.expect
     return Settings(
         zookeeper=scenario.cluster.mode == "zookeeper",
         hosts=dict(cluster.hosts),
@@ -28,6 +29,11 @@ def judged_settings(scenario: Scenario, cluster: Cluster) -> Settings:
         audited=audited(scenario),
         transactional_ids=dict(cluster.clients.transactional_ids),
         members={group: tuple(each) for group, each in cluster.clients.members.items()},
+        permits=tuple(expect.permits),
+        must_see=tuple(expect.must_see),
+        in_time=tuple(expect.in_time),
+        never=tuple(expect.never),
+        faults_us=scenario.duration,
     )
 
 

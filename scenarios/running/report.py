@@ -14,7 +14,7 @@ from pathlib import Path
 
 from kafkasim.analysis.judging.finding import grouped
 from kafkasim.analysis.judging.invariants.online import INVARIANTS
-from kafkasim.analysis.judging.verdict import Result
+from kafkasim.analysis.judging.verdict import Result, is_unmet
 from kafkasim.scenarios.language.files.rules import shown
 
 MOST = 6
@@ -86,7 +86,9 @@ def findings(result: Result) -> list[str]:
     """Return what was found in a run, a line each: where, when, how many, and the first of them."""
     lines = _violations(result)
     others = [each for each in result.findings if each.name not in INVARIANTS]
-    for some in grouped(others)[:MOST]:
+    unmet = [each for each in others if is_unmet(each.name)]
+    others = [each for each in others if not is_unmet(each.name)]
+    for some in [*grouped(others)[:MOST], *[[each] for each in unmet[:MOST]]]:
         found, times_found = some[0], sum(each.count for each in some)
         place = f"{result.topics.get(found.topic_id, found.topic_id)}-{found.partition}"
         excuse = f" [expected: {found.expected_by}]" if found.expected_by else ""
@@ -96,14 +98,6 @@ def findings(result: Result) -> list[str]:
             continue
         count = f"{times_found} record{'s' * (times_found != 1)}"
         lines.append(f"  {found.name} in {place}: {count}, first: {found.text}{excuse}")
-    lines += [f"  no progress: {text}" for text in result.missing[:MOST]]
-    for name in result.anomalies:
-        if name.startswith("missing:"):
-            what = name.removeprefix("missing:")
-            lines.append(f"  {what} did not happen, but the scenario says that it must")
-        if name.startswith("seen:"):
-            what = name.removeprefix("seen:")
-            lines.append(f"  {what} happened, but the scenario says that it must not")
     return lines
 
 

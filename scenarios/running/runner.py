@@ -25,7 +25,7 @@ from typing import Any
 
 from kafkasim.analysis.judging.court import Court
 from kafkasim.analysis.judging.remarks import Remarks
-from kafkasim.analysis.judging.verdict import Evidence, Result, judge
+from kafkasim.analysis.judging.verdict import Result
 from kafkasim.analysis.judging.wait import BOOT, Wait
 from kafkasim.model import facts
 from kafkasim.model.client.exceptions import KafkaTimeoutError
@@ -45,7 +45,7 @@ from kafkasim.scenarios.running.sharing.settings import group_settings
 from kafkasim.scenarios.variants.own.loading import own_rules_named
 from kafkasim.sim.apps.client_port import ClientPort
 from kafkasim.sim.trace.recording import Trace
-from kafkasim.sim.trace.store import code_version, write_manifest, write_timing
+from kafkasim.sim.trace.store import code_version, judges_version, write_manifest, write_timing
 from kafkasim.sim.world import World
 
 BOOT_LIMIT_US = 120_000_000
@@ -233,13 +233,7 @@ class ScenarioRun:
     # Judgement.
 
     def _result(self, wall: float) -> Result:
-        evidence = Evidence(
-            findings=self.court.finish(),
-            topics={topic_id: fact.topic for topic_id, fact in self.progress.topics.items()},
-            seen=dict(self.court.observer.seen),
-            faults_end_us=self.ready_us + self.scenario.duration,
-        )
-        verdict = judge(evidence, self.scenario.expect)
+        verdict = self.court.verdict(self.ready_us)
         self.trace.close()
         self.cluster.clients.release()
         result = Result(
@@ -258,12 +252,12 @@ class ScenarioRun:
             variants=self.variants,
             acted=list(self.cluster.acted),
             missing=self.missing,
-            findings=evidence.findings,
-            observations=evidence.seen,
+            findings=verdict.findings,
+            observations=dict(self.court.observer.seen),
             remarks=self.remarks.finish(self.missing, self.ready_us),
             exchanges=self.world.network.exchanges,
             ready_us=self.ready_us,
-            topics=evidence.topics,
+            topics=self.court.topics,
             directory=None if self.directory is None else str(self.directory),
         )
         if self.directory is not None:
@@ -275,18 +269,6 @@ class ScenarioRun:
         """Return what decides a run and what came of it; equal runs have equal manifests."""
         manifest = result.summary()
         del manifest["directory"], manifest["wall_seconds"]
-        history = self.court.history
-        groups = [
-            [workload.group, *history.group_key(workload.group)]
-            for workload in self.scenario.workload
-            if workload.kind in ("processor", "share-group")
-            or (workload.kind == "consumer-group" and workload.protocol == "coordinator")
-        ]
-        losses = [
-            [*key, loss.first, loss.end, loss.seq, loss.t_us, loss.reason]
-            for key in sorted(history.partitions)
-            for loss in history.losses(key)
-        ]
         return {
             **manifest,
             "rows": result.events,
@@ -294,16 +276,10 @@ class ScenarioRun:
             "schema_version": facts.SCHEMA_VERSION,
             "reason": "; ".join(result.missing) or "converged",
             "claim": self.scenario.claim,
-            "permits": list(self.scenario.expect.permits),
             "ready_us": result.ready_us,
             "topics": result.topics,
-            "stall_excuse": self.court.standstill.excuse,
-            "losses": losses,
-            "offsets_partitions": groups,
-            "reopened_partitions": sorted(
-                [*key, "last-replica-standing"] for key in history.reopened()
-            ),
             "findings": [asdict(finding) for finding in result.findings],
+            "judges": judges_version(),
             "spec": self.scenario.model_dump(mode="json", by_alias=True),
             "judged_by": asdict(self.court.settings),
         }

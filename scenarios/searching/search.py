@@ -16,8 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from kafkasim.analysis.judging.invariants.online import INVARIANTS
-from kafkasim.analysis.judging.verdict import Result
+from kafkasim.analysis.judging.verdict import in_order
 from kafkasim.scenarios.language.files.rules import shown
 from kafkasim.scenarios.language.spec import parse
 from kafkasim.scenarios.language.tables import Scenario
@@ -188,21 +187,11 @@ def examine(seed: int, variants: Sequence[str] = (), source: Source = SWARM) -> 
         report = f"crash: seed {seed}\n{traceback.format_exc()}  replay: {replay}"
         return Finding(seed, "crash", ("crash",), 0.0, report)
     failed = result.verdict == "fail"
-    anomalies = ordered(result) if failed else tuple(result.anomalies)
+    failures = (name for name, fails in in_order(result.findings).items() if fails)
+    anomalies = tuple(failures) if failed else tuple(result.anomalies)
     report = screen(result, replay) if failed else ""
     acted = bool(result.acted)
     return Finding(seed, result.verdict, anomalies, result.sim_seconds, report, acted)
-
-
-def ordered(result: Result) -> tuple[str, ...]:
-    """Return what failed in a run: invariants by their first violation, then the rest."""
-    first: dict[str, None] = {}
-    for finding in result.findings:
-        broken = finding.name in INVARIANTS and not finding.expected_by
-        if broken and finding.name in result.anomalies:
-            first[finding.name] = None
-    first.update(dict.fromkeys(result.anomalies))
-    return tuple(first)
 
 
 def search(

@@ -18,8 +18,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from kafkasim.analysis.judging.invariants.online import INVARIANTS
-from kafkasim.analysis.judging.verdict import Result
+from kafkasim.analysis.judging.finding import NO_PROGRESS
+from kafkasim.analysis.judging.verdict import Result, in_order
 from kafkasim.scenarios.language.files.data import Data
 from kafkasim.scenarios.language.spec import ScenarioError, parse
 from kafkasim.scenarios.language.tables import Scenario
@@ -27,8 +27,6 @@ from kafkasim.scenarios.language.time_limits import limit_us
 from kafkasim.scenarios.running.runner import run
 from kafkasim.scenarios.searching.draw_workload import permitted
 from kafkasim.scenarios.shrinking.journal import Journal
-
-STUCK = "no-progress"
 
 
 class OutOfBudget(Exception):
@@ -49,14 +47,8 @@ class Shown:
 
 
 def shown(result: Result) -> Shown:
-    """Return what a result shows, failed findings in the order in which they broke."""
-    failed = [name for name in result.anomalies if name not in result.expected]
-    order: dict[str, bool] = {}
-    for finding in sorted(result.findings, key=lambda each: each.seq):
-        if finding.name in INVARIANTS and finding.name in failed:
-            order[finding.name] = True
-    order |= dict.fromkeys(failed, True) | dict.fromkeys(result.expected, False)
-    return Shown(order, result.digest)
+    """Return what a result shows, in the order in which it broke."""
+    return Shown(in_order(result.findings), result.digest)
 
 
 def examine(scenario: Scenario, seed: int) -> Shown:
@@ -118,7 +110,7 @@ class Trials:
             return False
         if self.keep in permits(scenario) and self.keep not in self._permitted:
             return False
-        if self.keep == STUCK and limit_us(scenario) > self._limit:
+        if self.keep == NO_PROGRESS and limit_us(scenario) > self._limit:
             return False
         key = digest_of(candidate)
         known = self._journal.answers.get(key)

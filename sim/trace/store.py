@@ -54,9 +54,8 @@ MANIFEST_KEYS = (
 _MANIFEST_TYPES: dict[str, type] = {
     "scenario": str, "seed": int, "variants": list, "code_version": str, "config_digest": str,
     "rows": int, "digest": str, "reason": str, "ready_us": int, "topics": dict, "verdict": str,
-    "spec": dict, "permits": list, "anomalies": list, "expected": list, "losses": list,
-    "offsets_partitions": list, "stall_excuse": str, "missing": list, "observations": dict,
-    "findings": list,
+    "spec": dict, "anomalies": list, "expected": list, "missing": list, "observations": dict,
+    "findings": list, "judges": str,
 }  # fmt: skip
 
 
@@ -121,6 +120,12 @@ def config_digest(configuration: Any) -> str:
 def code_version() -> str:
     """Return a digest of the sources that decide what a run does: model, sim, scenarios."""
     return sources_digest(files("kafkasim"), ("model", "sim", "scenarios"))
+
+
+@functools.cache
+def judges_version() -> str:
+    """Return a digest of the sources that decide what is found in a run: judges and facts."""
+    return sources_digest(files("kafkasim"), ("analysis/judging", "model/facts"))
 
 
 def sources_digest(root: Traversable, packages: Iterable[str]) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from kafkasim.analysis.source.schema import RUNS, arrow, arrow_row, stored_row
+from kafkasim.analysis.judging.finding import Finding
+from kafkasim.analysis.source.schema import (
+    FINDINGS,
+    RUNS,
+    arrow,
+    arrow_row,
+    finding_rows,
+    stored_row,
+)
 from kafkasim.model import facts
 from kafkasim.sim.trace.store import MANIFEST_FILE, TRACE_FILE, write_manifest
 from kafkasim.sim.trace.table import FactWriter, arrow_schema, fact_table
@@ -62,16 +70,12 @@ def dicts(case: Case) -> list[dict[str, Any]]:
 def write_fleet(
     place: Path,
     cases: Mapping[str, Case],
-    losses: Mapping[str, list[tuple[Any, ...]]] | None = None,
-    spec: Mapping[str, Any] | None = None,
-    stalls: Mapping[str, tuple[str, str]] | None = None,
+    findings: Mapping[str, list[Finding]] | None = None,
 ) -> None:
     """Leave the tables of a fleet, of one batch, with a run for each case.
 
-    ``losses`` are those of some cases, as (topic id, partition, first, end, row, µs, reason).
-    ``spec`` is the scenario of them all. ``stalls`` are what some cases miss, and its excuse.
+    ``findings`` are those of some cases.
     """
-    stalled = stalls or {}
     names = [name for name, case in cases.items() for _ in case]
     told = [row for case in cases.values() for row in rows(case)]
     table = fact_table(told, arrow_schema(facts.COLUMNS))
@@ -79,8 +83,7 @@ def write_fleet(
         {
             "run": name, "label": "by-hand", "scenario": "by-hand", "seed": seed, "digest": name,
             "verdict": "pass", "rows": len(case), "schema_version": facts.SCHEMA_VERSION,
-            "losses": (losses or {}).get(name, []), "spec": dict(spec or {}),
-            **dict(zip(("reason", "stall_excuse"), stalled.get(name, ()))),
+            "findings": [asdict(one) for one in (findings or {}).get(name, [])], "judges": "j",
         }
         for seed, (name, case) in enumerate(cases.items())
     ]  # fmt: skip
@@ -106,6 +109,10 @@ def _write_batch(
         directory.mkdir(parents=True)
         mine = table.filter(pc.equal(table["kind"], kind)).drop(["kind"])
         pq.write_table(mine, directory / "part-0.parquet")
+    found = place / "findings" / f"batch={batch}"
+    found.mkdir(parents=True)
+    rows = [row for manifest in manifests for row in finding_rows(manifest)]
+    pq.write_table(pa.Table.from_pylist(rows, schema=arrow(FINDINGS)), found / "part-0.parquet")
     runs = [arrow_row(stored_row(manifest)) | {"batch": batch} for manifest in manifests]
     (place / "runs").mkdir(exist_ok=True)
     schema = arrow({**RUNS, "batch": "string"})
@@ -122,7 +129,7 @@ def write_run(directory: Path, case: Case, **manifest: Any) -> Path:
         "scenario": "by-hand", "seed": 1, "variants": [], "code_version": "c", "rows": len(case),
         "config_digest": "d", "schema_version": facts.SCHEMA_VERSION, "digest": directory.name,
         "reason": "converged", "verdict": "pass", "anomalies": [], "expected": [],
-        "permits": [], "losses": [], "offsets_partitions": [], "topics": {T: "orders"},
+        "findings": [], "judges": "j", "topics": {T: "orders"},
     }  # fmt: skip
     write_manifest(directory, whole | manifest)
     return directory

@@ -26,12 +26,3 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     running = session("local[2]", "kafkasim tests", tmp_path_factory.mktemp("spark"), SETTINGS)
     yield running
     running.stop()
-
-
-@pytest.fixture
-def few_checks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave two checks of all: Spark takes half a minute to plan them, and test_agreement does."""
-    from kafkasim.analysis.checks import CHECKS
-
-    for name in sorted(CHECKS.keys() - {"lost-write", "isr-change-has-reason"}):
-        monkeypatch.delitem(CHECKS, name)

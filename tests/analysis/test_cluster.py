@@ -75,9 +75,7 @@ def rows(spark: SparkSession, place: Path) -> tuple[list[Any], dict[str, list[An
     return runs, {kind: stored.facts(kind).orderBy("run", "seq").collect() for kind in kinds}
 
 
-def test_a_fleet_and_its_judgement_survive_killed_workers(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_a_fleet_survives_a_killed_worker(spark: SparkSession, tmp_path: Path) -> None:
     from kafkasim.analysis.fleet import run_fleet
 
     scenario = tmp_path / "tiny.toml"
@@ -101,12 +99,9 @@ def test_a_fleet_and_its_judgement_survive_killed_workers(
         assert (fleet.returncode, told["ran"], told["verdicts"]) == (0, RUNS, {"pass": RUNS})
         done = [worker.finished_tasks() for worker in workers]
         with command("check", out.as_uri(), "--master", master, "--json", conf=left) as check:
-            hold_at_work(workers[2], check)
-            assert check.poll() is None, "the judgement did not wait for a held worker's task"
-            workers[2].kill()
             judged = json.loads(check.communicate()[0])
         assert (check.returncode, judged) == (0, told["verdict"])
-        assert workers[0].finished_tasks() > done[0], "the cluster has judged nothing"
+        assert workers[0].finished_tasks() > done[0], "the cluster has read nothing"
     assert [run["verdict"] for run in told["verdict"]["runs"]] == ["pass"] * RUNS
     run_fleet(spark, [Configuration(str(scenario))], range(RUNS), str(tmp_path / "local"))
     assert rows(spark, out) == rows(spark, tmp_path / "local")

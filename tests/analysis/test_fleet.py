@@ -114,8 +114,9 @@ def test_a_crash_is_a_row(spark: SparkSession, tiny: Configuration, tmp_path: Pa
     broken = Configuration(tiny.name, variants=("no-such-variant",))
     summary = run_fleet(spark, [broken], [3], str(tmp_path / "out"))
     assert (summary.exit_code, summary.crashes) == (1, ["tiny/seed-000003"])
-    verdicts = judge(open_stored(spark, str(tmp_path / "out")))
+    verdicts = judge(open_stored(spark, str(tmp_path / "out")), "")
     assert [run.verdict for run in verdicts.runs] == ["crash"]
+    assert [(one.name, one.failed) for one in verdicts.found] == [("crash", True)]
 
 
 def test_runs_of_another_version_are_refused(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kafkasim.analysis.judging.finding import Finding
 from kafkasim.model import facts
 from tests.analysis.analysis_rows import (
     Case,
@@ -114,7 +115,9 @@ def test_measures(spark: SparkSession, tmp_path: Path) -> None:
     from kafkasim.analysis.figures.measures import MEASURES, measuring
     from kafkasim.analysis.stored import open_stored
 
-    write_fleet(tmp_path, {"busy": BUSY, "quiet": [READY, end()], "unready": [end()]})
+    lost = Finding("lost-write", T, 0, "record 102 acknowledged at offset 2")
+    cases = {"busy": BUSY, "quiet": [READY, end()], "unready": [end()]}
+    write_fleet(tmp_path, cases, {"busy": [lost]})
     with measuring(open_stored(spark, str(tmp_path))):
         rows = [row.asDict() for row in spark.sql(MEASURES).orderBy("run").collect()]
     assert [row.pop("run") for row in rows] == ["busy", "quiet"]

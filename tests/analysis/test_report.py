@@ -196,7 +196,6 @@ def test_text_is_escaped() -> None:
 
 @pytest.mark.slow
 @pytest.mark.spark
-@pytest.mark.usefixtures("few_checks")
 def test_a_run_of_a_fleet_is_simulated_again(spark: SparkSession, tmp_path: Path) -> None:
     from kafkasim.analysis.fleet import run_fleet
 
@@ -211,7 +210,7 @@ def test_a_run_of_a_fleet_is_simulated_again(spark: SparkSession, tmp_path: Path
     assert len(page.figures) == 1
     assert "kafkasim run acks-one-loses --seed 1</dd>" in text
     assert "another digest" not in text
-    found = cells_of(text.partition("<caption>Checks that found something</caption>")[2])
+    found = cells_of(text.partition("<caption>What was found</caption>")[2])
     assert [row for row in found if row] == [
         ["lost-write", "2", "0", "0.0% (0.0% to 65.8%)", "2", "100.0% (34.2% to 100.0%)"]
     ]

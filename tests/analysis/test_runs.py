@@ -76,7 +76,10 @@ def test_no_manifest(tmp_path: Path) -> None:
     [
         ("{", "not a manifest (Expecting property name enclosed in double quotes: "),
         ("[]", "not a manifest (no JSON object)"),
-        (json.dumps({"scenario": "s", "seed": 1}), "not a manifest (it lacks digest, verdict)"),
+        (
+            json.dumps({"scenario": "s", "seed": 1}),
+            "not a manifest (it lacks digest, verdict, findings, judges)",
+        ),
     ],
 )
 def test_no_proper_manifest(tmp_path: Path, content: str, message: str) -> None:
@@ -112,13 +115,12 @@ def test_a_crashed_run_needs_no_trace(tmp_path: Path) -> None:
         ("rows", None),
         ("batch", None),
         ("anomalies", ["lost-write", None]),
-        ("losses", [("t", 0, 1, None)]),
         ("topics", {"t": None}),
     ],
 )
 def test_a_row_of_a_fleet_without_a_value_is_refused(name: str, value: object) -> None:
     row = {"run": "a/seed-000001", "traceback": None, "rows": 3, "batch": "b", "anomalies": [],
-           "losses": [("t", 0, 1, "x")], "topics": {"t": "orders"}}  # fmt: skip
+           "topics": {"t": "orders"}}  # fmt: skip
     check_row("fleet", row)
     with pytest.raises(BadInput, match=f"^fleet: the row of a/seed-000001 .* has no {name}$"):
         check_row("fleet", {**row, name: value})

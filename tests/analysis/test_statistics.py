@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from kafkasim.analysis.judging.finding import ANOMALIES
 from kafkasim.analysis.sweeps.measured import PROBABLE, Measure, by_reason, estimates, measure
 from kafkasim.analysis.sweeps.statistics import (
     amount,
@@ -15,7 +16,6 @@ from kafkasim.analysis.sweeps.statistics import (
     proportion,
 )
 from kafkasim.analysis.sweeps.sweep import GROWTH, SweepError, Until, more_runs, parse_until
-from kafkasim.scenarios.language.vocabulary import ANOMALIES
 
 WIDTH = Measure("latency-p99-ms", "", "ms")
 

@@ -9,7 +9,7 @@ import pytest
 
 from kafkasim.scenarios.cli import invoke
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.usefixtures("spark", "few_checks")]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.usefixtures("spark")]
 
 SCENARIO = """
 name = "pauses"

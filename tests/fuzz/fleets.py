@@ -16,11 +16,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from kafkasim.analysis.checks import CHECKS
 from kafkasim.analysis.runs import BadInput
 from kafkasim.analysis.spark.files import damaged
 from kafkasim.analysis.stored import Stored, open_stored
-from kafkasim.analysis.verdict import NOWHERE, CheckFinding, combine, excuse
+from kafkasim.analysis.verdict import judge
 from tests.fuzz.mutations import mutate_bytes
 
 Rows = Callable[[Any], Any]
@@ -59,15 +58,10 @@ class DamagedFleet:
         return told, f"not one line that names {self._place}: {told}" if wrong else ""
 
     def _read(self, stored: Stored) -> None:
-        """Read all facts, and what the judges read of the runs."""
+        """Read all facts and findings."""
         for kind in stored.kinds:  # type: ignore[attr-defined]  # of a StoredFleet
             stored.facts(kind).collect()
-        for run in stored.runs:
-            for name in CHECKS:
-                excuse(
-                    CheckFinding(run.name, name, name, "t", 0, 1, "", place=NOWHERE), run.manifest
-                )
-        combine(stored.runs, [], [])
+        judge(stored, "")
 
     def copy(self) -> Path:
         """Put the whole fleet in its place, and return that."""

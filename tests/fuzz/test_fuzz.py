@@ -25,7 +25,8 @@ CHUNKS = 4
 MINIMAL = {"name": "x", "claim": "c", "duration": "1s"}
 
 FINDING = {
-    "name": "offset-regression", "topic_id": "", "partition": 0, "count": 1, "detail": "",
+    "name": "offset-regression", "topic_id": "", "partition": 0, "count": 1, "text": "",
+    "expected_by": "", "offset": -1, "record_id": -1, "group": "", "t_us": -1, "cause": "",
 }  # fmt: skip
 
 REGRESSIONS: dict[str, tuple[str, Any]] = {
@@ -44,19 +45,17 @@ REGRESSIONS: dict[str, tuple[str, Any]] = {
     "a seed below zero": ("seed", -1),
     "variants that are no names": ("variants", [3]),
     "a digest that is no text": ("digest", None),
-    "findings of delivery that are no list": ("delivery", 3),
-    "a finding that is a text": ("violations", ["x"]),
-    "a finding without a name": ("delivery", [{"detail": "", "seq": 1}]),
-    "a finding of a row that is not there": ("delivery", [FINDING | {"seq": 10**6}]),
-    "a finding of a row of another kind": ("delivery", [FINDING | {"seq": 0}]),
-    "a finding of no row": ("delivery", [FINDING | {"seq": 10**30}]),
+    "findings that are no list": ("findings", 3),
+    "a finding that is a text": ("findings", ["x"]),
+    "a finding without a name": ("findings", [{"text": "", "seq": 1}]),
+    "a finding of a row that is not there": ("findings", [FINDING | {"seq": 10**6}]),
+    "a finding of a row of another kind": ("findings", [FINDING | {"seq": 0}]),
+    "a finding of no row": ("findings", [FINDING | {"seq": 10**30}]),
     "anomalies that are no names": ("anomalies", [{}]),
     "an observation without a time": ("observations", {"fenced": None}),
     "observations that are no table": ("observations", []),
     "more rows than the trace has": ("rows", 10**6),
     "settings that are no texts": ("settings", [{}]),
-    "a loss that is a text": ("losses", ["x"]),
-    "a loss of an offset beyond 64 bits": ("losses", [["t", 0, 10**30, 1, 1, 1, "x"]]),
     "simulated for a text": ("sim_seconds", "x"),
     "a topic whose name is a number": ("topics", {"t": 3}),
 }

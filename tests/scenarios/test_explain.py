@@ -14,12 +14,11 @@ import pytest
 from kafkasim.analysis.explain.chain import Explanation, Step, _shortened
 from kafkasim.analysis.explain.chains import CHAINS, PRECEDED
 from kafkasim.analysis.explain.explain import firsts
-from kafkasim.analysis.judging import delivery
+from kafkasim.analysis.judging.finding import ANOMALIES
 from kafkasim.analysis.story.sentences import METHODS, SAID, Teller, rule
 from kafkasim.model.facts import FACTS
 from kafkasim.scenarios.cli import invoke
 from kafkasim.scenarios.language import library
-from kafkasim.scenarios.language.vocabulary import ANOMALIES
 from kafkasim.scenarios.running.runner import run
 from kafkasim.scenarios.running.stored import explain
 
@@ -156,7 +155,6 @@ def test_every_anomaly_that_a_run_can_name_has_a_chain() -> None:
     """But the one of the Spark checks alone."""
     known = {*CHAINS, *PRECEDED}
     assert {name for name in ANOMALIES if name != "double-owner"} <= known
-    assert set(delivery.FROM_RECORDS) | set(delivery.FROM_OFFSETS) <= known
 
 
 def test_every_kind_of_fact_has_a_sentence_and_cites_a_section_that_exists() -> None:

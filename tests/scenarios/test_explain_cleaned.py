@@ -15,7 +15,7 @@ from tests.analysis.analysis_rows import Case, T, mark, marker, passing, polled,
 from tests.analysis.cleaning_cases import A_B_A, EARLY, KEPT, LOADED, READ_VALUE, cleaned, keyed
 
 NOTHING: dict[str, Any] = {
-    "findings": [], "missing": [], "observations": {}, "stall_excuse": "",
+    "findings": [], "missing": [], "observations": {},
     "spec": {"name": "by-hand", "claim": "none", "duration": "1s", "cluster": {}},
 }  # fmt: skip
 
@@ -128,6 +128,7 @@ def test_a_deletion_that_a_group_has_missed_is_told_from_the_value_that_it_got(
         "KeysAppended", "Polled", "Cleaned", "Cleaned", "Polled",
     ]  # fmt: skip
     assert found.conclusion.endswith("; group g has the value, and passed offset 1")
-    seen = {"anomalies": ["seen:missed-deletion"], "observations": {"missed-deletion": 400_000}}
+    unmet = Finding("seen:missed-deletion", "", -1, "missed-deletion happened", t_us=400_000)
+    seen = {"findings": [asdict(unmet)]}
     again = explained(tmp_path / "observed", case, "seen:missed-deletion", **seen)
     assert again.steps == found.steps

@@ -35,43 +35,62 @@ def expect(**given: Any) -> ExpectTable:
 @pytest.mark.parametrize(
     ("found", "expected", "verdict"),
     [
-        ({}, {}, Verdict([], [])),
-        ({"findings": [LOST]}, {}, Verdict(["lost-write"], [])),
-        ({"findings": [EXCUSED]}, {}, Verdict([], ["lost-write"])),
-        ({"findings": [EXCUSED, LOST]}, {}, Verdict(["lost-write"], [])),
-        ({"findings": [LOST]}, {"permits": ["lost-write"]}, Verdict(["lost-write"], [])),
-        ({"findings": [WEAK]}, {}, Verdict(["lost-write"], [])),
-        ({"findings": [WEAK]}, {"permits": ["lost-write"]}, Verdict([], ["lost-write"])),
-        ({"findings": [WEAK]}, {"permits": ["lost-write:orders"]}, Verdict([], ["lost-write"])),
-        ({"findings": [WEAK]}, {"permits": ["lost-write:bills"]}, Verdict(["lost-write"], [])),
-        ({"findings": [BROKEN]}, {"permits": ["lost-write"]}, Verdict(["ISRDATA"], [])),
-        ({"findings": [STILL]}, {}, Verdict(["no-progress"], [])),
-        ({"findings": [HELD]}, {}, Verdict([], ["no-progress"])),
-        ({"findings": [HELD, STILL]}, {}, Verdict(["no-progress"], [])),
-        ({}, {"must-see": ["fenced"]}, Verdict(["missing:fenced"], [])),
-        ({"seen": {"fenced": 11_000}}, {"must-see": ["fenced"]}, Verdict([], [])),
-        ({"seen": {"fenced": 11_000}}, {"in-time": ["fenced"]}, Verdict(["missing:fenced"], [])),
-        ({"seen": {"fenced": 10_000}}, {"in-time": ["fenced"]}, Verdict([], [])),
-        ({"seen": {"fenced": 9_000}}, {"never": ["fenced"]}, Verdict(["seen:fenced"], [])),
+        ({}, {}, ([], [])),
+        ({"findings": [LOST]}, {}, (["lost-write"], [])),
+        ({"findings": [EXCUSED]}, {}, ([], ["lost-write"])),
+        ({"findings": [EXCUSED, LOST]}, {}, (["lost-write"], [])),
+        ({"findings": [LOST]}, {"permits": ["lost-write"]}, (["lost-write"], [])),
+        ({"findings": [WEAK]}, {}, (["lost-write"], [])),
+        ({"findings": [WEAK]}, {"permits": ["lost-write"]}, ([], ["lost-write"])),
+        ({"findings": [WEAK]}, {"permits": ["lost-write:orders"]}, ([], ["lost-write"])),
+        ({"findings": [WEAK]}, {"permits": ["lost-write:bills"]}, (["lost-write"], [])),
+        ({"findings": [BROKEN]}, {"permits": ["lost-write"]}, (["ISRDATA"], [])),
+        ({"findings": [STILL]}, {}, (["no-progress"], [])),
+        ({"findings": [HELD]}, {}, ([], ["no-progress"])),
+        ({"findings": [HELD, STILL]}, {}, (["no-progress"], [])),
+        ({}, {"must-see": ["fenced"]}, (["missing:fenced"], [])),
+        ({"seen": {"fenced": 11_000}}, {"must-see": ["fenced"]}, ([], [])),
+        ({"seen": {"fenced": 11_000}}, {"in-time": ["fenced"]}, (["missing:fenced"], [])),
+        ({"seen": {"fenced": 10_000}}, {"in-time": ["fenced"]}, ([], [])),
+        ({"seen": {"fenced": 9_000}}, {"never": ["fenced"]}, (["seen:fenced"], [])),
     ],
 )
 def test_what_fails_and_what_is_expected(
-    found: dict[str, Any], expected: dict[str, Any], verdict: Verdict
+    found: dict[str, Any], expected: dict[str, Any], verdict: tuple[list[str], list[str]]
 ) -> None:
-    assert judge(evidence(**found), expect(**expected)) == verdict
+    told = judge(evidence(**found), expect(**expected))
+    assert (told.failed, told.expected) == verdict
+
+
+STALLED = Finding("no-progress", "", -1, "broker-1 is down")
 
 
 @pytest.mark.parametrize(
-    ("verdict", "words"),
+    ("findings", "words"),
     [
-        (Verdict([], []), ("pass", "")),
-        (Verdict([], ["duplicate"]), ("expected", "")),
-        (Verdict(["no-progress"], ["duplicate"]), ("fail", "liveness")),
-        (Verdict(["ISRDATA", "no-progress"], []), ("fail", "safety")),
+        ([], ("pass", "")),
+        ([EXCUSED], ("expected", "")),
+        ([STALLED, EXCUSED], ("fail", "liveness")),
+        ([BROKEN, STALLED], ("fail", "safety")),
     ],
 )
-def test_a_verdict_in_words(verdict: Verdict, words: tuple[str, str]) -> None:
+def test_a_verdict_in_words(findings: list[Finding], words: tuple[str, str]) -> None:
+    verdict = Verdict(findings)
     assert (verdict.word, verdict.failure) == words
+
+
+def test_what_was_permitted_or_expected_of_a_run_is_a_row() -> None:
+    told = judge(
+        evidence(findings=[WEAK, BROKEN, STALLED], seen={"fenced": 11_000}),
+        expect(permits=["lost-write"], **{"must-see": ["failover"], "in-time": ["fenced"]}),
+    )
+    assert [(each.name, each.expected_by, each.t_us) for each in told.findings] == [
+        ("lost-write", "permitted", -1), ("ISRDATA", "", 1_000), ("no-progress", "", -1),
+        ("missing:failover", "", -1), ("missing:fenced", "", 11_000),
+    ]  # fmt: skip
+    assert told.findings[-1].text == (
+        "fenced did not happen in time, but the scenario says that it must"
+    )
 
 
 def test_what_two_workloads_of_one_share_group_lack_is_told_once() -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from types import SimpleNamespace
 
 import pytest
 
+from kafkasim.analysis.judging.finding import Finding as Judged
+from kafkasim.analysis.judging.verdict import in_order
 from kafkasim.scenarios.cli import invoke
 from kafkasim.scenarios.commands.searching import _without_trace
 from kafkasim.scenarios.language.spec import parse
@@ -19,7 +20,6 @@ from kafkasim.scenarios.searching.search import (
     Given,
     Source,
     Tally,
-    ordered,
     search,
 )
 
@@ -68,12 +68,15 @@ def test_a_tally_counts_seeds_time_and_failures() -> None:
 
 
 def test_invariants_are_told_in_the_order_of_their_first_violation() -> None:
-    def violation(name: str, expected: str = "") -> SimpleNamespace:
-        return SimpleNamespace(name=name, expected_by=expected)
+    def broken(name: str, seq: int, expected: str = "") -> Judged:
+        return Judged(name, "t", 0, "", seq=seq, expected_by=expected)
 
-    seen = [violation("ISRDATA"), violation("HWMONO", "unclean"), violation("ACKED")]
-    result = SimpleNamespace(findings=seen, anomalies=["ACKED", "ISRDATA", "lost-write"])
-    assert ordered(result) == ("ISRDATA", "ACKED", "lost-write")
+    seen = [broken("lost-write", 1), broken("duplicate", 2, "permitted"), broken("ACKED", 9),
+            broken("HWMONO", 7, "unclean"), broken("ISRDATA", 8)]  # fmt: skip
+    assert list(in_order(seen).items()) == [
+        ("HWMONO", False), ("ISRDATA", True), ("ACKED", True), ("lost-write", True),
+        ("duplicate", False),
+    ]  # fmt: skip
 
 
 @pytest.mark.slow

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from kafkasim.analysis.judging.atomicity import Atomicity, NeedlessEpochs
+from kafkasim.analysis.judging.finding import ANOMALIES
 from kafkasim.analysis.judging.outputs import Outputs
 from kafkasim.analysis.judging.source import Loss
-from kafkasim.scenarios.language.vocabulary import ANOMALIES
 from tests.scenarios.fact_makers import FakeTrace
 from tests.scenarios.histories import history_of
 from tests.scenarios.transaction_cases import (

@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from kafkasim.analysis.judging.verdict import fired
+from kafkasim.analysis.judging.invariants.online import INVARIANTS
+from kafkasim.analysis.judging.verdict import Result, in_order, is_unmet
 from kafkasim.scenarios.cli import invoke
 from kafkasim.scenarios.language import library
 from kafkasim.scenarios.language.spec import parse
@@ -15,6 +16,18 @@ from kafkasim.scenarios.variants.compose import compose, only_mode
 from kafkasim.scenarios.variants.page import page
 from kafkasim.scenarios.variants.registry import BUGS, VARIANTS
 from kafkasim.scenarios.variants.variant import Variant, VariantError
+
+
+def fired(result: Result) -> list[str]:
+    """Return what a run broke, in order; LIVE is what did not converge or was not observed.
+
+    An invariant counts although a loss covers it: a variant may be about just that loss.
+    """
+    names = in_order(result.findings)
+    broken = [name for name, failed in names.items()
+              if (failed or name in INVARIANTS) and not is_unmet(name)]  # fmt: skip
+    live = any(failed and is_unmet(name) for name, failed in names.items())
+    return [*broken, *(["LIVE"] if live else [])]
 
 
 @pytest.mark.slow

@@ -3,7 +3,7 @@
 A transaction spans partitions: those of its records, the group's of ``__consumer_offsets``, and its
 own of ``__transaction_state``. What a share group has done rests on ``__share_group_state``. A loss
 explains an anomaly only if it took records on which the broken promise rested, after they had been
-written. The Spark checks tell the same places (``analysis/checks/base.py:spot``).
+written.
 """
 
 from __future__ import annotations

@@ -14,6 +14,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from kafkasim.analysis.judging.finding import ANOMALIES, CRASH, NO_PROGRESS
+from kafkasim.analysis.judging.invariants.online import INVARIANTS
 from kafkasim.scenarios.commands.common import (
     InputError,
     console,
@@ -28,6 +30,7 @@ from kafkasim.scenarios.commands.places import RunName
 from kafkasim.scenarios.commands.runs import Apps, Settings, Variants, for_consumers, run_request
 from kafkasim.scenarios.language import library
 from kafkasim.scenarios.running.stored import moment_us
+from kafkasim.sim.trace.store import judges_version
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -189,25 +192,29 @@ def check_requests(
 
 
 def judge(stored: Stored) -> Verdicts:
-    """Judge stored runs with the checks of ``analysis``."""
-    with input_errors(), status(f"judging {stored.place} …"):
+    """Return the verdicts on stored runs, from what their judges have found."""
+    with input_errors(), status(f"reading {stored.place} …"):
         from kafkasim.analysis import verdict
 
-        return verdict.judge(stored)
+        return verdict.judge(stored, judges_version())
 
 
-def show(verdicts: Verdicts) -> None:
-    """Print the verdict tables."""
+def show(verdicts: Verdicts, everything: bool = False) -> None:
+    """Print the verdict tables; with ``everything`` also what was found in no run."""
     out = console()
-    out.print(verdicts.table())
+    names = (*INVARIANTS, *ANOMALIES, NO_PROGRESS, CRASH)
+    nowhere = {*names} - {rate.name for rate in verdicts.rates}
+    out.print(verdicts.table(names if everything else ()))
+    if not everything:
+        say(f"found in no run: {len(nowhere)} other kinds of findings (--all shows them)")
     if any(run.verdict != "pass" for run in verdicts.runs):
         out.print(verdicts.runs_table())
     counts: dict[str, int] = {}
     for run in verdicts.runs:
         counts[run.verdict] = counts.get(run.verdict, 0) + 1
     say("  ".join(f"{verdict}: {count}" for verdict, count in sorted(counts.items())))
-    for line in verdicts.skipped:
-        say(f"skipped: {line}")
+    for line in verdicts.notes:
+        say(f"note: {line}")
 
 
 def fleet(
@@ -235,7 +242,7 @@ def fleet(
     conf: Conf = None,
     json: Annotated[bool, typer.Option("--json", help="Print only one JSON object.")] = False,
 ) -> int:
-    """Run many seeds of scenarios as Spark tasks, then judge them all in one job.
+    """Run and judge many seeds of scenarios as Spark tasks, then print the verdicts.
 
     The same command resumes a fleet that was stopped: it skips every run that exists already with
     the same code and configuration. One run in a hundred is repeated outside Spark, and the digests
@@ -336,15 +343,18 @@ def check(
     place: StoredPlace,
     json: Annotated[bool, typer.Option("--json", help="Print only one JSON object.")] = False,
     skip_bad: SkipBad = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Show also what was found in no run.")
+    ] = False,
     master: Master = "",
     conf: Conf = None,
 ) -> int:
-    """Judge every run below a place with all Spark checks, and print the verdict table."""
+    """Print in how many of the runs below a place each guarantee was broken, and where."""
     verdicts = judge(open_place(place, master, conf, skip_bad))
     if json:
         say_json(verdicts.to_json())
     else:
-        show(verdicts)
+        show(verdicts, everything)
     return verdicts.exit_code
 
 

@@ -6,6 +6,7 @@ allowed.
 
 from __future__ import annotations
 
+from kafkasim.analysis.judging.finding import ANOMALIES
 from kafkasim.scenarios.language.checks.allowed import meant, some
 from kafkasim.scenarios.language.checks.fault_tables import check_faults
 from kafkasim.scenarios.language.checks.operation_tables import check_operations
@@ -17,7 +18,7 @@ from kafkasim.scenarios.language.checks.server_tables import (
 from kafkasim.scenarios.language.checks.workload_tables import check_workloads
 from kafkasim.scenarios.language.nodes import node_names
 from kafkasim.scenarios.language.tables import Scenario
-from kafkasim.scenarios.language.vocabulary import ANOMALIES, OBSERVATIONS
+from kafkasim.scenarios.language.vocabulary import OBSERVATIONS
 
 
 def check(scenario: Scenario) -> None:

@@ -1,1 +1,0 @@
-"""Checks and views of compacted topics."""

@@ -1,1 +1,0 @@
-"""Checks of what exists twice although Kafka promises it once."""

@@ -1,1 +1,0 @@
-"""Checks of needless harm (analysis/judging/README.md)."""

@@ -1,1 +1,0 @@
-"""What applications store outside of Kafka, and what an audit counts."""

@@ -1,1 +1,0 @@
-"""Topics that were created again under their names."""

@@ -1,1 +1,0 @@
-"""What settings were in force where, as checks ask."""

@@ -1,1 +1,0 @@
-"""Checks of share groups (KIP-932)."""

@@ -1,1 +1,0 @@
-"""Checks of transactions, and the views that they read."""
