@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kafkasim.analysis.judging.delivery import LostWrites
 from kafkasim.analysis.judging.finding import Finding
 from kafkasim.analysis.judging.history.history import History
 from kafkasim.analysis.judging.history.readers import Readers
@@ -33,12 +32,10 @@ class CommittedOffsets:
     Both rest on what the group had committed, and on its position where it was reset.
     """
 
-    def __init__(
-        self, trace: FactSource, history: History, readers: Readers, sends: LostWrites
-    ) -> None:
+    def __init__(self, trace: FactSource, history: History, readers: Readers) -> None:
         self._history = history
         self._topics = readers.topics
-        self._sends = sends
+        self._sends = history.sends
         self._last: dict[Name, tuple[int, facts.OffsetCommitted]] = {}  # with its row
         self._passed: dict[Name, list[tuple[int, int]]] = {}
         """The commits that no later one has exceeded, as (offset, row): offsets fall, rows rise"""

@@ -41,13 +41,12 @@ class Court:
         self.invariants = Invariants(trace, self.history, settings.limits)
         note, of = self.observer.note, (trace, self.history)
         self.readers = readers = Readers(trace)
-        sends = LostWrites(*of)
-        self._unseen = Unseen(*of, readers, sends)
+        self._unseen = Unseen(*of, readers)
         self._atomicity = Atomicity(*of)
         contents = self.history.contents
         self.standstill = Standstill(trace, self.history, self.progress, settings)
         self._judges = (
-            sends,
+            LostWrites(*of),
             self._unseen,
             Repeated(*of, readers),
             SendOrder(*of),
@@ -56,7 +55,7 @@ class Court:
             ReadingOrder(*of, readers),
             NeedlessResets(*of, readers, settings.own_groups),
             LostToRetention(*of, readers, note),
-            CommittedOffsets(*of, readers, sends),
+            CommittedOffsets(*of, readers),
             CommitOrder(*of, readers),
             Handovers(*of, readers),
             NeedlessEpochs(trace),

@@ -17,7 +17,7 @@ from kafkasim.analysis.judging.history.readers import Readers
 from kafkasim.analysis.judging.holes import Place
 from kafkasim.analysis.judging.promise import FactSource, follow
 from kafkasim.analysis.judging.reading import RESETS
-from kafkasim.analysis.judging.source import DELETING, LEADER_ACKS, UNCLEAN, PartitionKey
+from kafkasim.analysis.judging.source import LEADER_ACKS, UNCLEAN, PartitionKey
 from kafkasim.model import facts
 
 CAUSED = (
@@ -40,37 +40,13 @@ class LostWrites:
 
     def __init__(self, trace: FactSource, history: History) -> None:
         self._history = history
-        self._acked: dict[PartitionKey, dict[int, tuple[int, int, facts.Acked]]] = {}
-        """By record id: offset (−1 unknown), time in µs of the acknowledgement, and that"""
         self._taken: dict[tuple[PartitionKey, int], Spot] = {}
         """By partition and record id, of what was taken for other records: what that rests on"""
-        self._deleted: dict[PartitionKey, int] = {}  # below it the records were deleted
         follow(trace, self)
 
-    @property
-    def acked(self) -> Mapping[PartitionKey, Mapping[int, tuple[int, int, facts.Acked]]]:
-        """The acknowledgements by partition and record id: offset, time in µs, and the fact."""
-        return self._acked
-
-    def log_start(self, key: PartitionKey, leader: facts.FinalReplica) -> int:
-        """Return the offset below which records were deleted, also if the leader forgot it."""
-        return max(leader.log_start_offset, self._deleted.get(key, 0))
-
-    def on_LogStart(self, _seq: int, _t: int, _node: str, fact: facts.LogStart) -> None:
-        """Take what was deleted."""
-        if fact.reason in DELETING:
-            key = (fact.topic_id, fact.partition)
-            self._deleted[key] = max(fact.offset, self._deleted.get(key, 0))
-
-    def on_Acked(self, seq: int, t: int, _node: str, fact: facts.Acked) -> None:
-        """Take an acknowledgement; not of a broker that had not heard yet of a deletion."""
-        if fact.topic_id in self._history.deleted_topics:
-            return
-        key, base = (fact.topic_id, fact.partition), fact.base_offset
-        acked = self._acked.setdefault(key, {})
-        for index, record_id in enumerate(fact.record_ids):
-            acked[record_id] = (base + index if base >= 0 else -1, t, fact)
-        transactions = self._history.transactions
+    def on_Acked(self, seq: int, _t: int, _node: str, fact: facts.Acked) -> None:
+        """Take what a leader took for other records."""
+        key, transactions = (fact.topic_id, fact.partition), self._history.transactions
         id_ = transactions.ids.get(fact.producer_id)
         for record_id in fact.record_ids if id_ is not None else ():
             self._taken.pop((key, record_id), None)
@@ -81,11 +57,11 @@ class LostWrites:
 
     def finish(self) -> list[Finding]:
         """Return a finding for each record."""
-        contents, found = self._history.contents, []
+        contents, sends, found = self._history.contents, self._history.sends, []
         for key, leader in sorted(contents.leaders.items(), key=lambda each: each[0]):
             there = dict.fromkeys(leader.record_ids)
-            start = self.log_start(key, leader)
-            for record_id, (offset, t, acked) in self._acked.get(key, {}).items():
+            start = sends.log_start(key, leader)
+            for record_id, (offset, t, acked) in sends.acked.get(key, {}).items():
                 if record_id in there or contents.was_removed(key, record_id):
                     continue
                 if offset < 0 or offset >= start:
@@ -117,12 +93,10 @@ class Unseen:
     well, or its commits were lost. Of names that several topics have had nothing is asked.
     """
 
-    def __init__(
-        self, trace: FactSource, history: History, readers: Readers, sends: LostWrites
-    ) -> None:
+    def __init__(self, trace: FactSource, history: History, readers: Readers) -> None:
         self._history = history
         self._readers = readers
-        self._sends = sends
+        self._sends = history.sends
         self._first: dict[PartitionKey, dict[str, int]] = {}
         """By group: the lowest position that was set"""
         self._latest: dict[tuple[str, PartitionKey], int] = {}

@@ -38,15 +38,14 @@ class Delivery:
 
     def __init__(self, trace: FakeTrace, history: History) -> None:
         readers = Readers(trace)
-        sends = LostWrites(trace, history)
-        self._unseen = Unseen(trace, history, readers, sends)
+        self._unseen = Unseen(trace, history, readers)
         self._promises = (
-            sends,
+            LostWrites(trace, history),
             self._unseen,
             Repeated(trace, history, readers),
             SendOrder(trace, history),
             ReadingOrder(trace, history, readers),
-            CommittedOffsets(trace, history, readers, sends),
+            CommittedOffsets(trace, history, readers),
             ApplicationFailures(trace, history),
         )
 

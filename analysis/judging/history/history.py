@@ -8,6 +8,7 @@ from kafkasim.analysis.judging.history.footing import Footing
 from kafkasim.analysis.judging.history.hosts import Hosts
 from kafkasim.analysis.judging.history.logs import PartitionHistory
 from kafkasim.analysis.judging.history.partitions import Partitions
+from kafkasim.analysis.judging.history.sends import SendHistory
 from kafkasim.analysis.judging.history.topics import Topics, offsets_partition
 from kafkasim.analysis.judging.history.transactions import TransactionHistory
 from kafkasim.analysis.judging.holes import EnteredHoles
@@ -38,6 +39,7 @@ class History:
             follow(trace, part)
         self.contents = Contents(trace)
         self.transactions = TransactionHistory(trace)
+        self.sends = SendHistory(trace, self._topics.deleted)
         self.footing = Footing(trace, self.losses)
         self.holes = EnteredHoles(trace)
 

@@ -4,7 +4,7 @@ As LinkedIn built it for the original Kafka (Kreps, Narkhede and Rao, 2011, sect
 carries when and by whom it was generated. A producer publishes a monitoring event for each window
 of time, with the number of its records that were acknowledged, to a topic of their own. An auditing
 group counts what it gets of each producer and window. The check is the judge's
-(judging/readers/outside/audit.py). A producer that restarts is another source, because its counts
+(judging/results.py). A producer that restarts is another source, because its counts
 are gone.
 """
 
