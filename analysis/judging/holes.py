@@ -245,14 +245,14 @@ class EnteredHoles:
         for fact in dict.fromkeys([fact for hole in HOLES for fact in hole.ends]):
             trace.subscribe(fact, self._on_end)
 
-    def covering(self, finding: str, place: Place, seq: int = -1) -> str:
+    def covering(self, finding: str, place: Place, seq: int = -1, since: int = -1) -> str:
         """Return the name of the first hole that covers a finding at a place, or "".
 
-        ``seq`` is the row of the finding, −1 for one that shows at the end of the run.
+        ``seq`` is the row of the finding, −1 for one that shows at the end of the run. A hole that
+        was entered before the row ``since``, in which the promise was made, covers nothing.
         """
-        return next(
-            (each.hole.name for each in self._before(seq) if _covers(each, finding, place)), ""
-        )
+        entered = (each for each in self._before(seq) if each.seq > since)
+        return next((each.hole.name for each in entered if _covers(each, finding, place)), "")
 
     def _before(self, seq: int) -> Iterator[Entered]:
         return (each for each in self.entered if seq < 0 or each.seq <= seq)

@@ -188,7 +188,8 @@ class ShareDeliveries:
         other = end is not None and end.tenure is not shares.tenures[node, fact.leader_epoch]
         if not why and end is not None and end.unawaited and other:
             why = UNWRITTEN
-        self._find("accepted-again", shares, fact, offset, "was handed out again", seq, t, why)
+        text, since = "was handed out again", -1 if end is None else end.seq
+        self._find("accepted-again", shares, fact, offset, text, seq, t, why, since)
 
     def on_ShareMoved(self, seq: int, t: int, node: str, fact: facts.ShareMoved) -> None:
         """Take what a leader did with records."""
@@ -291,6 +292,7 @@ class ShareDeliveries:
         seq: int,
         t: int,
         why: str = "",
+        since: int = -1,
     ) -> None:
         if (name, offset) in shares.found:
             return
@@ -298,7 +300,7 @@ class ShareDeliveries:
             of = (of.group, of.topic_id, of.partition)
         group, *_ = of
         place = Place(of[1], of[2], group)
-        why = why or self._history.holes.covering(name, place, seq)
+        why = why or self._history.holes.covering(name, place, seq, since)
         text = f"group {group}: offset {offset} {text}"
         shares.found[name, offset] = Finding(
             name, of[1], of[2], text, 1, why, offset, -1, group, seq, t

@@ -63,12 +63,6 @@ CASES: tuple[Case, ...] = (
         "precommitted-read",
     ),
     Case(
-        "a batch that a later one has overtaken",
-        "first-batch-overtaken",
-        "B50-dup-after-state-loss",
-        "nonmonotonic-send",
-    ),
-    Case(
         "a sequence that was given back",
         "a-sequence-given-back-within-one-transaction",
         "B16-stale-hw-position",
@@ -98,12 +92,6 @@ CASES: tuple[Case, ...] = (
         "M80-share-answers-early",
         "accepted-again",
         seed=6,
-    ),
-    Case(
-        "an initialization that came late",
-        "share-initialization-that-came-late",
-        "M80-share-answers-early",
-        "accepted-again",
     ),
     Case(
         "an end that was answered before it was written",

@@ -24,7 +24,6 @@ LONG = {
     "a forgotten expansion",
     "a missed abort marker",
     "a transaction that an excused stall leaves open",
-    "an initialization that came late",
     "deleted inputs that are there again",
     "offsets that a failed transaction left over",
     "offsets that have expired",
