@@ -37,7 +37,7 @@ def test_a_commit_is_answered_and_seen_when_replicated(bench: Bench) -> None:
     ]
     assert bench.seen(facts.OffsetFetched) == [
         facts.OffsetFetched(GROUP, "orders", 0, -1, 1),
-        facts.OffsetFetched(GROUP, "orders", 0, 5, 1),
+        facts.OffsetFetched(GROUP, "orders", 0, 5, 1, next_offset=1),
     ]
 
 

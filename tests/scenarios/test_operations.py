@@ -7,8 +7,11 @@ from typing import Any
 import pytest
 
 from kafkasim.model import facts
+from kafkasim.model.records import TopicPartition
 from kafkasim.scenarios.language.spec import ScenarioError, parse
 from kafkasim.scenarios.running.runner import ScenarioRun
+
+ORDERS = TopicPartition("orders", 0)
 
 
 def scenario(*operations: dict[str, Any], duration: str = "12s") -> Any:
@@ -111,9 +114,8 @@ def test_what_the_cluster_answers_is_in_the_trace() -> None:
         ("reset-offsets", "billing orders-1", "UNKNOWN_MEMBER_ID"),
         ("abort-hanging", "orders", "NONE"),
     ])  # fmt: skip
-    orders = next(id_ for id_, fact in run.progress.topics.items() if fact.topic == "orders")
-    log = run.cluster.log("broker-1", orders, 0)
-    assert log.log_start_offset == 5
+    replica = run.cluster.broker_process("broker-1").replicas.partitions[ORDERS]
+    assert replica.log.log_start_offset == 5
 
 
 def test_an_operation_waits_for_a_fact_and_looks_its_role_up_then() -> None:
@@ -150,8 +152,8 @@ def test_a_replaced_disk_is_filled_again_and_an_unregistered_broker_comes_back()
         ("stop", "broker-3", "NONE"),
         ("unregister-broker", "broker-3", "NONE"),
     ]
-    assert not run.faults.budget.outside  # the others had it all
-    assert run.observer.seen["isr-shrink:controlled-shutdown"]
+    assert not run.court.history.budget.outside  # the others had it all
+    assert run.court.observer.seen["isr-shrink:controlled-shutdown"]
 
 
 def test_a_start_waits_for_the_end_of_the_shutdown() -> None:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from kafkasim.model import facts
+from kafkasim.model.records import TopicPartition
 from kafkasim.scenarios.language.spec import parse
 from kafkasim.scenarios.running.runner import ScenarioRun
+
+ORDERS = TopicPartition("orders", 0)
 
 
 def answers(*operations: dict[str, Any], duration: str = "10s") -> tuple[ScenarioRun, list[Any]]:
@@ -66,9 +69,9 @@ def test_topics_are_created_changed_and_deleted() -> None:
         ("delete-topic", "new", "UNKNOWN_TOPIC_OR_PARTITION"),
         ("unregister-broker", "broker-3", "UNSUPPORTED_VERSION"),
     ])  # fmt: skip
-    orders = next(id_ for id_, fact in run.progress.topics.items() if fact.topic == "orders")
-    assert run.cluster.log("broker-1", orders, 0).log_start_offset == 5
-    assert "topic-deleted" in run.observer.seen
+    replica = run.cluster.broker_process("broker-1").replicas.partitions[ORDERS]
+    assert replica.log.log_start_offset == 5
+    assert "topic-deleted" in run.court.observer.seen
 
 
 def test_replicas_and_leaders_are_moved() -> None:
@@ -94,7 +97,7 @@ def test_replicas_and_leaders_are_moved() -> None:
         ("elect-leader", "orders-0", "ELECTION_NOT_NEEDED"),
         ("elect-leader", "orders-1", "NONE"),
     ])  # fmt: skip
-    assert "reassigned" in run.observer.seen
+    assert "reassigned" in run.court.observer.seen
     leaders = {key[1]: change.leader for key, change in run.progress.partitions.items()
                if run.progress.name(key).startswith("orders")}  # fmt: skip
     assert leaders == {0: 4, 1: 3}

@@ -217,7 +217,8 @@ class ClusterMachine(RuleBasedStateMachine):
     def every_invariant_holds(self):
         if self.run is None:
             return
-        broken = [v for v in self.run.invariants.violations if not v.expected_by]
+        found = self.run.court.invariants._findings.all
+        broken = [finding for finding in found if not finding.expected_by]
         assert not broken, broken[0]
 
     def teardown(self):
