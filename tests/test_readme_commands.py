@@ -31,7 +31,7 @@ SHORTER = {
     "--runs 50": "--runs 2",
     "--runs 10": "--runs 3",
     "sweep lag-and-pause --runs 3": "sweep lag-and-pause --runs 1",
-    "search --seeds 40 --jobs 2": "search --seeds 2 --jobs 2",
+    "search --seeds 40": "search --seeds 2",
     "B41-raft-leader-same-epoch --seeds": "B41-raft-leader-same-epoch --first 44 --seeds",
     "isr_at_once.py --seeds": "isr_at_once.py --first 5 --seeds",
     "search payments.toml --first 21 --seeds 10": "search payments.toml --first 24 --seeds 2",

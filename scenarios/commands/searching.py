@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -81,7 +82,9 @@ def search(
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds at most.")] = 100,
     first: Annotated[int, typer.Option(min=0, help="The first seed.")] = 1,
     mode: Mode = None,
-    jobs: Annotated[int, typer.Option(min=1, help="How many processes run.")] = 1,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="How many processes run.", show_default="all cores")
+    ] = None,
     out: Out = None,
     budget: Budget = 300,
     json: Annotated[bool, typer.Option("--json", help="Print only one JSON object.")] = False,
@@ -106,7 +109,7 @@ def search(
         raise InputError(f"--mode {mode}: {about} need KRaft; leave --mode out")
     span = _span(variants, mode, first, seeds) if scenario is None else range(first, first + seeds)
     keeper = None if out is None else _keeper(out, budget, source)
-    tally = _searched(span, variants, jobs, source, keeper, json)
+    tally = _searched(span, variants, jobs or _jobs(len(span)), source, keeper, json)
     hit = next((f for f in tally.findings if f.is_of_variant), None) if variants else None
     stopped = tally.seeds < len(span) and hit is None
     if stopped:
@@ -118,6 +121,15 @@ def search(
     if stopped:
         return STOPPED
     return SAFETY if (hit is None if variants else tally.findings) else OK
+
+
+SEEDS_OF_A_PROCESS = 4
+"""For fewer a process of its own takes longer to start than they take to run."""
+
+
+def _jobs(seeds: int) -> int:
+    """Return how many processes search by default: as many as there are cores for them."""
+    return max(1, min(os.cpu_count() or 1, seeds // SEEDS_OF_A_PROCESS))
 
 
 def given(
