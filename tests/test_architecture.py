@@ -332,3 +332,32 @@ def test_files_do_not_import_each_other_in_circles() -> None:
     components = networkx.strongly_connected_components(graph)
     circles = sorted(sorted(circle) for circle in components if len(circle) > 1)
     assert not circles, "\n".join(["", *(" ".join(circle) for circle in circles)])
+
+
+def _folder(module: str) -> str:
+    return str(SOURCES[module].parent.relative_to(ROOT))
+
+
+def test_folders_hold_three_modules_and_lie_at_most_two_below_the_top() -> None:
+    """Of what is run and what a trace says; a smaller folder says less than a module's name."""
+    modules: dict[str, int] = {}
+    for name in SOURCES:
+        folder = _folder(name)
+        if name.split(".")[0] in ("scenarios", "analysis") and folder != "scenarios/catalogue":
+            modules[folder] = modules.get(folder, 0) + (SOURCES[name].name != "__init__.py")
+    small = [folder for folder, n in modules.items() if n < 3 and folder.count("/")]
+    deep = [folder for folder in modules if folder.count("/") > 2]
+    assert (small, deep) == ([], [])
+
+
+def test_folders_of_scenarios_and_analysis_know_each_other_in_no_circle() -> None:
+    """A folder and the folders in it count as one where they know each other."""
+    graph = networkx.DiGraph()
+    for top in ("scenarios", "analysis"):
+        for name, target, _ in arrows(top):
+            if target in SOURCES and target.split(".")[0] in ("scenarios", "analysis"):
+                one, other = _folder(name), _folder(target)
+                if not f"{one}/".startswith(f"{other}/") and not f"{other}/".startswith(f"{one}/"):
+                    graph.add_edge(one, other)
+    circles = [sorted(c) for c in networkx.strongly_connected_components(graph) if len(c) > 1]
+    assert circles == []

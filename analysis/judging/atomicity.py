@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from kafkasim.analysis.judging.copies.missed_markers import MISSED_MARKER, MissedMarkers
 from kafkasim.analysis.judging.finding import Finding
 from kafkasim.analysis.judging.history.contents import ABORTED, COMMITTED, OPEN
 from kafkasim.analysis.judging.history.footing import END, Spot
 from kafkasim.analysis.judging.history.history import History
+from kafkasim.analysis.judging.history.missed_markers import MISSED_MARKER, MissedMarkers
 from kafkasim.analysis.judging.history.transactions import NEVER, Transaction
 from kafkasim.analysis.judging.holes import Place
 from kafkasim.analysis.judging.promise import FactSource, follow

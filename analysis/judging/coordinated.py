@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from kafkasim.analysis.judging.findings import Findings
 from kafkasim.analysis.judging.history.history import History
+from kafkasim.analysis.judging.history.removed_offsets import DeletedOffsets, Offset
 from kafkasim.analysis.judging.promise import FactSource
-from kafkasim.analysis.judging.readers.removed_offsets import DeletedOffsets, Offset
 from kafkasim.analysis.judging.source import instance_of
 from kafkasim.model import facts
 

@@ -79,7 +79,7 @@ def _sweeps(json: bool) -> None:
 
 def _rules(json: bool) -> None:
     """Print the rules of each part, a line each, so that grep finds one by Kafka's word for it."""
-    from kafkasim.scenarios.variants.own.listing import all_rules
+    from kafkasim.scenarios.variants.own_listing import all_rules
     from kafkasim.scenarios.variants.rules import PARTS
 
     found = all_rules()

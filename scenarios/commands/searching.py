@@ -24,7 +24,7 @@ from kafkasim.scenarios.language.files.rules import shown
 from kafkasim.scenarios.running.report import NOT_KEPT
 from kafkasim.scenarios.searching.about.parts import ONLY_KRAFT, PARTS
 from kafkasim.scenarios.searching.draw import MODES, mode_of
-from kafkasim.scenarios.searching.given.plan import KINDS as DRAWN_KINDS
+from kafkasim.scenarios.searching.given_plan import KINDS as DRAWN_KINDS
 from kafkasim.scenarios.searching.search import Finding, Given, Source, Swarm, Tally
 from kafkasim.scenarios.searching.search import search as run_search
 from kafkasim.scenarios.variants.compose import compose, only_mode

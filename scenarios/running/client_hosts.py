@@ -38,8 +38,8 @@ from kafkasim.scenarios.running.outside.auditing import (
     AuditingApplication,
 )
 from kafkasim.scenarios.running.outside.storing import StoringApplication
-from kafkasim.scenarios.running.sharing.consuming import ShareConsumerApplication
-from kafkasim.scenarios.running.sharing.settings import share_defaults
+from kafkasim.scenarios.running.share_consuming import ShareConsumerApplication
+from kafkasim.scenarios.running.share_settings import share_defaults
 from kafkasim.scenarios.running.transactional.processing import ProcessorApplication
 from kafkasim.scenarios.running.transactional.producing import TransactionalProducerApplication
 from kafkasim.scenarios.running.workloads import ConsumerApplication, Control, ProducerApplication

@@ -10,7 +10,7 @@ from kafkasim.model.config import BrokerConfig
 from kafkasim.scenarios.language.tables import Scenario
 from kafkasim.scenarios.running.cluster import Cluster
 from kafkasim.scenarios.running.outside.groups import audited, own_groups
-from kafkasim.scenarios.running.sharing.settings import delivery_limit
+from kafkasim.scenarios.running.share_settings import delivery_limit
 
 ALLOWS_UNCLEAN = "unclean.leader.election.enable"
 

@@ -41,8 +41,8 @@ from kafkasim.scenarios.running.judged import judged_settings
 from kafkasim.scenarios.running.node_settings import properties_text
 from kafkasim.scenarios.running.outside.groups import topic_names
 from kafkasim.scenarios.running.outside.storing import final_results
-from kafkasim.scenarios.running.sharing.settings import group_settings
-from kafkasim.scenarios.variants.own.loading import own_rules_named
+from kafkasim.scenarios.running.share_settings import group_settings
+from kafkasim.scenarios.variants.own_loading import own_rules_named
 from kafkasim.sim.apps.client_port import ClientPort
 from kafkasim.sim.trace.recording import Trace
 from kafkasim.sim.trace.store import code_version, judges_version, write_manifest, write_timing

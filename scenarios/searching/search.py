@@ -24,7 +24,7 @@ from kafkasim.scenarios.running.report import screen
 from kafkasim.scenarios.running.runner import run
 from kafkasim.scenarios.searching.about.parts import draw_about, mode_about
 from kafkasim.scenarios.searching.draw import draw
-from kafkasim.scenarios.searching.given.plan import with_faults
+from kafkasim.scenarios.searching.given_plan import with_faults
 from kafkasim.scenarios.variants.variant import VariantError
 
 

@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any
 
 from kafkasim.scenarios.language.files.rules import rules_file, shown
-from kafkasim.scenarios.variants.own.loading import own_variant
+from kafkasim.scenarios.variants.own_loading import own_variant
 from kafkasim.scenarios.variants.registry import VARIANTS
 from kafkasim.scenarios.variants.rules import PARTS, Rules
 from kafkasim.scenarios.variants.variant import Override, Variant, VariantError, part_of

@@ -16,7 +16,7 @@ from kafkasim.model.raft.rules import RaftRules
 from kafkasim.model.replication.rules import ReplicationRules
 from kafkasim.model.storage.rules import StorageRules
 from kafkasim.model.transaction.rules import TransactionRules
-from kafkasim.scenarios.variants.bugs.share.answers import SHARES
+from kafkasim.scenarios.variants.bugs.share_answers import SHARES
 from kafkasim.scenarios.variants.harm import HARM
 from kafkasim.scenarios.variants.variant import Variant
 

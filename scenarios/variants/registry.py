@@ -10,7 +10,7 @@ from kafkasim.scenarios.variants.bugs.elections import ELECTIONS
 from kafkasim.scenarios.variants.bugs.groups import GROUPS
 from kafkasim.scenarios.variants.bugs.isr import ISR
 from kafkasim.scenarios.variants.bugs.raft import RAFT
-from kafkasim.scenarios.variants.bugs.share.answers import SHARE_BUGS
+from kafkasim.scenarios.variants.bugs.share_answers import SHARE_BUGS
 from kafkasim.scenarios.variants.bugs.transactions import TRANSACTIONS
 from kafkasim.scenarios.variants.bugs.truncation import TRUNCATION
 from kafkasim.scenarios.variants.mutations import MUTATIONS

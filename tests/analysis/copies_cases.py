@@ -1,6 +1,6 @@
 """What exists twice although Kafka promises it once: idempotent producers, graceful rebalances.
 
-Both judges are held to these cases: those in ``analysis/judging/copies`` and the Spark checks.
+Both judges are held to these cases: those in ``analysis/judging``.
 """
 
 from __future__ import annotations

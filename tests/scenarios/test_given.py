@@ -9,7 +9,7 @@ import pytest
 
 from kafkasim.scenarios.cli import invoke
 from kafkasim.scenarios.language import library
-from kafkasim.scenarios.searching.given.plan import KINDS, with_faults
+from kafkasim.scenarios.searching.given_plan import KINDS, with_faults
 
 PAYMENTS = str(Path(__file__).parents[1] / "example_project" / "payments.toml")
 """A user's scenario without faults, in which a producer has acks=1."""

@@ -13,7 +13,7 @@ from kafkasim.scenarios.cli import invoke
 from kafkasim.scenarios.language import library
 from kafkasim.scenarios.language.files.rules import rules_file, shown, with_digests
 from kafkasim.scenarios.variants.compose import compose, only_mode, variant_of
-from kafkasim.scenarios.variants.own.listing import all_rules
+from kafkasim.scenarios.variants.own_listing import all_rules
 from kafkasim.scenarios.variants.variant import VariantError
 
 SCRIPT = "B06-isr-expand-at-hw"

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 
-from kafkasim.analysis.judging.copies.uncopied import Uncopied
 from kafkasim.analysis.judging.findings import Findings
 from kafkasim.analysis.judging.history.history import History
 from kafkasim.analysis.judging.history.logs import PartitionHistory
+from kafkasim.analysis.judging.history.uncopied import Uncopied
 from kafkasim.analysis.judging.promise import FactSource
 from kafkasim.analysis.judging.source import PartitionKey
 from kafkasim.model import facts

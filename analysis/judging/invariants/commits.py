@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from kafkasim.analysis.judging.findings import Findings
 from kafkasim.analysis.judging.history.history import History
-from kafkasim.analysis.judging.promise import FactSource
-from kafkasim.analysis.judging.readers.removed_offsets import (
+from kafkasim.analysis.judging.history.removed_offsets import (
     DeletedOffsets,
     ExpiredOffsets,
 )
+from kafkasim.analysis.judging.promise import FactSource
 from kafkasim.model import facts
 
 

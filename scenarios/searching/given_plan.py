@@ -51,7 +51,7 @@ from kafkasim.scenarios.searching.clients.cast import Cast
 from kafkasim.scenarios.searching.clients.moments import moment
 from kafkasim.scenarios.searching.clients.strikes import STRIKES
 from kafkasim.scenarios.searching.draw_faults import lost_replies
-from kafkasim.scenarios.searching.given.scene import scene
+from kafkasim.scenarios.searching.given_scene import scene
 from kafkasim.scenarios.searching.shapes.focus import Focus, ms
 
 LINKS = (1, 2, 3, 3, 4, 5)

@@ -14,8 +14,8 @@ The replica is in sync, so it may lead.
 
 from __future__ import annotations
 
-from kafkasim.analysis.judging.copies.uncopied import Uncopied
 from kafkasim.analysis.judging.history.contents import Contents
+from kafkasim.analysis.judging.history.uncopied import Uncopied
 from kafkasim.analysis.judging.promise import FactSource
 from kafkasim.analysis.judging.source import PartitionKey
 from kafkasim.model import facts

@@ -1,1 +1,0 @@
-"""Judges of groups besides the delivery of records: order, commits, resets, deleted records."""

@@ -1,1 +1,0 @@
-"""Judges of transactions: what applications began, what the logs hold, and what readers got."""

@@ -1,1 +1,0 @@
-"""Members of share groups as applications (KIP-932)."""

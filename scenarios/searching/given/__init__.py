@@ -1,1 +1,0 @@
-"""Faults for a user's scenario: cluster, clients and claim are the user's."""

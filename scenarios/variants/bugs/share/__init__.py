@@ -1,1 +1,0 @@
-"""Variants of share groups (KIP-932)."""

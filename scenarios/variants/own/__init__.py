@@ -1,1 +1,0 @@
-"""Variants of a user's own: classes of rules in a file outside of this repository."""
