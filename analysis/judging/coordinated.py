@@ -85,7 +85,7 @@ class ConsumerGroupOwners:
                 self._since.pop(fact.group, None)
 
     def on_GroupAssigned(self, seq: int, t: int, node: str, fact: facts.GroupAssigned) -> None:
-        if not fact.consumer_group or self._coordinators.of(fact.group) != node:
+        if self._coordinators.of(fact.group) != node:
             return
         if fact.assignment and fact.generation < self._since.get(fact.group, 0):
             return
@@ -93,7 +93,7 @@ class ConsumerGroupOwners:
         for name in [name for name, (who, _) in owners.items() if who == fact.member_id]:
             del owners[name]
         key = self._history.group_key(fact.group)
-        for name in fact.assignment:
+        for name in fact.assignment if fact.consumer_group else ():
             owner, row = owners.get(name, ("", -1))
             if owner:
                 self._findings.add(

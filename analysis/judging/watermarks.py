@@ -208,8 +208,9 @@ class Watermarks:
             return
         passed = created
         hosts = [node]
-        for _, fact in rows:
-            leader = self._leaders.get((fact.topic_id, fact.partition))
+        own = [(fact.topic_id, fact.partition) for _, fact in rows]
+        for key, (_, fact) in zip(own, rows):
+            leader = self._leaders.get(key)
             end = fact.base_offset + len(fact.record_ids)
             at = -1 if leader is None else bisect_left(leader.marks, (end, 0))
             if leader is None or at == len(leader.marks):
@@ -217,7 +218,7 @@ class Watermarks:
             hosts.append(leader.node)
             passed = max(passed, leader.marks[at][1])
         limit = RETRY_US if is_retry else ANSWER_US
-        if t - passed <= limit or (is_retry and not self._rests(hosts, t - limit)):
+        if t - passed <= limit or (is_retry and not self._rest(hosts, own, t - ANSWER_US)):
             return
         if not self._disturbances.struck(hosts, created, t, healing=is_retry):
             seq, fact = rows[0]
@@ -227,13 +228,13 @@ class Watermarks:
                 f" records",
             )  # fmt: skip
 
-    def _rests(self, hosts: list[str], since: int) -> bool:
-        """Return whether all that these leaders have appended has been committed since then.
+    def _rest(self, hosts: list[str], own: list[PartitionKey], since: int) -> bool:
+        """Return whether the other partitions of these leaders have committed all since then.
 
         A retried batch is a duplicate, of which no fact tells; its request waits for others.
         """
         return all(
             leader.end <= leader.high_watermark and leader.since_us <= since
-            for leader in self._leaders.values()
-            if leader.node in hosts
+            for key, leader in self._leaders.items()
+            if leader.node in hosts and key not in own
         )

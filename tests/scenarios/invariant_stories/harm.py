@@ -180,6 +180,13 @@ STORIES: Stories = {
         [answered(0.9), answered(2.1, 2), answered(0.8)],
         [answered(2.1), later(1), answered(0.1)],
     ),
+    "ACKLATE a retry whose request waits for another partition": (
+        [*LED, ("broker-1", facts.BecameLeader(T, 1, 0, 0, 0, 0, (1, 2))), later(1),
+         ("broker-1", appended(0, (10,))), FIRST, ("broker-1", high_watermark(1))],
+        [("broker-1", facts.Appended(T, 1, 0, 0, 1, -1, -1, -1, (20,))), later(3), answered(3, 2),
+         later(1), answered(0.1)],
+        [later(3), answered(3, 2), later(1), answered(0.1)],
+    ),
     "VERIFYORDER a later batch overtakes": ([*LED, refuses(1)], [takes(1)], [takes(2)]),
     "VERIFYORDER another leadership": (
         [*LED, refuses(1)], [("broker-1", led(1)), takes(2)], [takes(2)],
@@ -189,6 +196,11 @@ STORIES: Stories = {
         [OFFSETS, LOADED, owns("m1", 1, "orders-0", "orders-1")],
         [owns("m1", 2, "orders-0"), owns("m2", 2, "orders-1")],
         [owns("m2", 2, "orders-1")],
+    ),
+    "EXCL a member is gone, which is told while the group is a classic one": (
+        [OFFSETS, LOADED, owns("m1", 1, "orders-0")],
+        [("broker-1", facts.GroupAssigned("billing", 2, "m1", ())), owns("m2", 2, "orders-0")],
+        [("broker-1", facts.GroupAssigned("billing", 2, "m3", ())), owns("m2", 2, "orders-0")],
     ),
     "EXCL a coordinator that loads a group tells of it anew": (
         [OFFSETS, LOADED, owns("m1", 1, "orders-0")],
