@@ -12,8 +12,7 @@ from kafkasim.analysis.judging.finding import Finding
 from kafkasim.analysis.judging.history.history import History
 from kafkasim.analysis.judging.history.readers import Readers
 from kafkasim.analysis.judging.promise import FactSource, follow
-from kafkasim.analysis.judging.reading import RESETS
-from kafkasim.analysis.judging.source import PartitionKey
+from kafkasim.analysis.judging.source import RESETS, PartitionKey
 from kafkasim.model import facts
 
 Name = tuple[str, str, int]

@@ -16,8 +16,7 @@ from kafkasim.analysis.judging.history.history import History
 from kafkasim.analysis.judging.history.readers import Readers
 from kafkasim.analysis.judging.holes import Place
 from kafkasim.analysis.judging.promise import FactSource, follow
-from kafkasim.analysis.judging.reading import RESETS
-from kafkasim.analysis.judging.source import LEADER_ACKS, UNCLEAN, PartitionKey
+from kafkasim.analysis.judging.source import LEADER_ACKS, RESETS, UNCLEAN, PartitionKey
 from kafkasim.model import facts
 
 CAUSED = (

@@ -38,6 +38,7 @@ class GroupFailures:
         self._last: dict[tuple[str, str], int] = {}  # error and group -> row of the last reason
         self._joins: dict[tuple[str, str], int] = {}  # group, instance id -> row of the last join
         self._twice: dict[str, int] = {}  # group -> the latest row of a join that had one after it
+        self._unchosen: dict[str, None] = {}  # classic groups that have chosen no assignor yet
         self._resized = False
         self._sizes: dict[str, int] = {}  # topic id -> partitions
         self._topics: dict[str, str] = {}  # topic -> id
@@ -52,7 +53,7 @@ class GroupFailures:
         since = self._started.get(node, 0)
         if error == "FENCED_INSTANCE_ID" and self._twice.get(group, -1) >= since:
             return True
-        if error == "UNKNOWN_SERVER_ERROR" and self._resized:
+        if error == "UNKNOWN_SERVER_ERROR" and (self._resized or group in self._unchosen):
             return True
         return self._last.get((error, group), -1) >= since
 
@@ -64,8 +65,9 @@ class GroupFailures:
             self._last["FENCED_INSTANCE_ID", fact.group] = seq
         if fact.state == "Dead" or fact.state in CLASSIC:
             self._last["GROUP_ID_NOT_FOUND", fact.group] = seq
+        self._unchosen.pop(fact.group, None)
         if fact.state in CLASSIC and not fact.protocol:
-            self._last["UNKNOWN_SERVER_ERROR", fact.group] = seq
+            self._unchosen[fact.group] = None
 
     def on_GroupConverted(self, seq: int, _t: int, _n: str, fact: facts.GroupConverted) -> None:
         self._last["GROUP_ID_NOT_FOUND", fact.group] = seq

@@ -21,14 +21,11 @@ from kafkasim.analysis.judging.history.footing import END, Spot
 from kafkasim.analysis.judging.history.history import History
 from kafkasim.analysis.judging.holes import Place
 from kafkasim.analysis.judging.promise import FactSource, follow
-from kafkasim.analysis.judging.source import DELETING, PartitionKey
+from kafkasim.analysis.judging.source import DELETING, RESETS, PartitionKey
 from kafkasim.model import facts
 
 LED_BACK = "led-back"
 """Why an input has more outputs than one: the group began again below its commit."""
-
-RESETS = ("earliest", "latest", "truncation")
-"""Why a position is set to another one than the group has committed."""
 
 Visible = dict[PartitionKey, dict[int, int]]
 """Readable records: ids by partition and offset"""

@@ -8,12 +8,9 @@ from kafkasim.analysis.judging.finding import Finding
 from kafkasim.analysis.judging.history.history import History
 from kafkasim.analysis.judging.history.readers import Readers
 from kafkasim.analysis.judging.promise import FactSource, follow
-from kafkasim.analysis.judging.source import UNCLEAN, PartitionKey
+from kafkasim.analysis.judging.source import RESETS, UNCLEAN, PartitionKey
 from kafkasim.model import facts
 from kafkasim.model.facts.names import broker_of
-
-RESETS = ("earliest", "latest", "truncation")
-"""Why a consumer's position is set to another one than its group has committed."""
 
 
 class ReadingOrder:

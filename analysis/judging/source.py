@@ -57,6 +57,9 @@ AllowsUnclean = Callable[[str], bool]
 Its configuration allows them, now or later in the run, or an operator asks for one."""
 
 
+RESETS = ("earliest", "latest", "truncation")
+"""Why a consumer's position is set to another one than its group has committed."""
+
 DELETING = ("delete-records", "retention")
 """Reasons of a log start that say who deleted the records below it; other reasons follow these."""
 

@@ -11,13 +11,13 @@ consumers, caches of share partitions, what applications say), and at what contr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from kafkasim.analysis.judging.history.topics import offsets_partition
 from kafkasim.analysis.judging.progress import Progress
 from kafkasim.analysis.judging.promise import FactSource, follow
-from kafkasim.analysis.judging.source import PartitionKey
+from kafkasim.analysis.judging.source import RESETS, PartitionKey
 from kafkasim.analysis.judging.wait import (
     COMMIT,
     DOWN,
@@ -181,17 +181,25 @@ class Convergence:
             if workload.kind == "share-group":
                 yield from self._of_share_group(workload.group, topic_ids)
                 continue
-            yield from self._behind(workload.group, topic_ids)
-            if workload.kind == "consumer-group" and workload.protocol == "zookeeper":
+            old = workload.kind == "consumer-group" and workload.protocol == "zookeeper"
+            yield from self._behind(workload.group, topic_ids, self._read.resets if old else {})
+            if old:
                 yield from self._unowned(workload.group, topic_ids)
             if workload.kind == "processor":
                 yield from self._given.uncommitted(workload.group, topic_ids)
 
-    def _behind(self, group: str, topic_ids: list[str]) -> Iterator[Wait]:
+    def _behind(
+        self, group: str, topic_ids: list[str], resets: Mapping[tuple[Place, str], int]
+    ) -> Iterator[Wait]:
+        """Yield where a group has not read on.
+
+        An old consumer that was reset goes on there, but is given first what it had fetched before
+        (ConsumerFetcherThread.handleOffsetOutOfRange leaves the queue), so ``resets`` count.
+        """
         held = self._held(group)
         for key, end in self._progress.exposed_of(topic_ids).items():
             position, node = held.get(key) or self._read.last.get((group, key), (0, "nobody"))
-            if position < end:
+            if max(position, resets.get(((group, key), node), -1)) < end:
                 wait = replace(self._at(READ, key), group=group, host=node)
                 yield replace(wait, offset=position, end=end)
 
@@ -273,12 +281,17 @@ class ReadSoFar:
     def __init__(self, trace: FactSource) -> None:
         self.last: dict[Place, tuple[int, str]] = {}  # position, and the host that told it
         self.owners: dict[tuple[str, str], str] = {}  # (group, topic-partition) -> old consumer
+        self.resets: dict[tuple[Place, str], int] = {}  # by host: where its last reset led to
         follow(trace, self)
 
     def on_Positioned(self, _seq: int, _t: int, node: str, fact: facts.Positioned) -> None:
         """Take a position that a consumer begins at."""
+        place = (fact.group, (fact.topic_id, fact.partition))
+        self.resets.pop((place, node), None)
+        if fact.reason in RESETS:
+            self.resets[place, node] = fact.offset
         if fact.reason != "none":
-            self.last[fact.group, (fact.topic_id, fact.partition)] = (fact.offset, node)
+            self.last[place] = (fact.offset, node)
 
     def on_Polled(self, _seq: int, _t: int, node: str, fact: facts.Polled) -> None:
         """Take the position after a poll."""

@@ -254,7 +254,7 @@ MUTATIONS: tuple[Variant, ...] = (
     ),
     Variant(
         "M03-no-truncation", "KIP-101", (NoTruncation,),
-        "no-progress", "deposed-leader",
+        "missing:truncated", "deposed-leader",
         "A follower truncates the records that its leader does not have.",
     ),
     Variant(

@@ -100,12 +100,6 @@ CASES: tuple[Case, ...] = (
         "ISRDATA",
     ),
     Case(
-        "a group whose consumers have ended",
-        "group-that-ended-reads-no-more",
-        "M42-heartbeats-unheard",
-        "needless-eviction",
-    ),
-    Case(
         "an id that nobody lists",
         "aborted-by-an-operator-while-nobody-listed-it",
         "M51-decisions-forgotten",

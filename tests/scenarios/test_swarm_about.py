@@ -96,9 +96,7 @@ def test_groups_are_static_or_dynamic_and_their_members_come_and_go(part: str) -
 
 FOUND: dict[str, tuple[str, int, str]] = {
     "B47-verification-aba": ("transactions", 7000003, "aborted-read"),
-    "B49-marker-does-not-refresh": ("transactions", 6017875, "aborted-read"),
     "B51-double-completion": ("transactions", 5018, "torn-transaction"),
-    "B57-state-before-append": ("transactions", 6000020, "ORDER"),
     "B67-kip848-partition-epoch-lost": ("consumer-groups", 7025, "EXCL"),
     "B69-static-rejoin-in-completing": ("classic-groups", 7004, "changed-generation"),
     "B70-static-id-swap-not-persisted": ("classic-groups", 7001, "EXCL"),

@@ -181,7 +181,7 @@ TRANSACTIONS: tuple[Variant, ...] = (
     ),
     Variant(
         "B52-epoch-raised-by-failed-fence", "KAFKA-9666", (EveryFenceRaisesEpoch,),
-        "hanging-transaction", "B52-epoch-raised-by-failed-fence",
+        "LIVE", "B52-epoch-raised-by-failed-fence",
         "A coordinator that cannot write its log goes on once it can: the attempts have cost one"
         " epoch.",
     ),
@@ -197,7 +197,7 @@ TRANSACTIONS: tuple[Variant, ...] = (
     ),
     Variant(
         "B58-new-epoch-overtakes", "KAFKA-5494", (NewEpochAtOnce,),
-        "idempotent-duplicate", "B58-new-epoch-overtakes",
+        "EPOCHREASON", "B58-new-epoch-overtakes",
         "Batches in flight keep their epoch and sequences when their producer gets a new epoch.",
     ),
     Variant(
