@@ -22,9 +22,6 @@ from kafkasim.analysis.judging.verdict import PERMITTED, is_unmet
 from kafkasim.model.facts.names import record
 from kafkasim.sim.trace.reading import Row
 
-SAME = {"double-owner": "EXCL"}
-"""Names of the Spark checks to what the run's judges call the same anomaly."""
-
 
 def explain(
     directory: Path, manifest: Mapping[str, Any], in_force: Sequence[str], wanted: str | None = None
@@ -43,7 +40,7 @@ def explain(
         return _record(facts, asked[1], int(asked[2]), int(asked[3]))
     found = [*_findings(facts), *_others(facts)]
     if wanted is not None:
-        found = [each for each in found if each.anomaly in (wanted, SAME.get(wanted))]
+        found = [each for each in found if each.anomaly == wanted]
     return found
 
 

@@ -22,7 +22,7 @@ ANOMALIES: tuple[str, ...] = (
     "lost-write", "unseen", "duplicate", "idempotent-duplicate", "handover-redelivery",
     "inconsistent-offsets", "poll-skip", "nonmonotonic-poll", "nonmonotonic-send", "reordered-key",
     "offset-regression", "reordered-commit", "skipped-by-commit", "lost-to-retention",
-    "needless-reset", "lost-deletion", "double-owner", "application-failed", "aborted-read",
+    "needless-reset", "lost-deletion", "application-failed", "aborted-read",
     "precommitted-read", "torn-transaction", "hanging-transaction", "zombie-producer",
     "needless-epoch", "lost-output", "duplicate-output", "audit-missing", "audit-surplus",
     "lost-result", "duplicate-result", "accepted-again", "held-twice", "over-delivered",

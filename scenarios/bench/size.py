@@ -17,7 +17,7 @@ PROSE = (".md",)
 
 PARTS: dict[str, tuple[str, ...]] = {
     "the court: judges, queries, explain, story": (
-        "analysis/judging", "analysis/checks", "analysis/queries.py", "analysis/explain",
+        "analysis/judging", "analysis/queries.py", "analysis/explain",
         "analysis/story", "analysis/figures/describe.py", "analysis/figures/quorum.py",
         "analysis/figures/state.py", "scenarios/running/report.py",
     ),
@@ -28,7 +28,7 @@ PARTS: dict[str, tuple[str, ...]] = {
     "all outside tests": ("model", "sim", "scenarios", "analysis"),
     "tests": ("tests",),
 }  # fmt: skip
-"""Parts that overlap: the court lies in analysis and scenarios."""
+"""Parts that overlap: the court lies in analysis."""
 
 
 def lines(places: tuple[str, ...], endings: tuple[str, ...]) -> int:

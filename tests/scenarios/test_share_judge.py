@@ -1,4 +1,4 @@
-"""The judge of share groups, on the cases that the Spark checks are held to."""
+"""The judge of share groups, on rows by hand that keep its guarantees and that break them."""
 
 from __future__ import annotations
 
