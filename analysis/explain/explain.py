@@ -67,23 +67,29 @@ def firsts(explained: Iterable[Explanation]) -> dict[str, list[Explanation]]:
 
 
 def _findings(facts: Facts) -> list[Explanation]:
-    """Explain the first finding of each invariant in a partition, and all other findings."""
-    firsts: dict[tuple[Any, ...], Found] = {}
-    found = facts.manifest["findings"]
+    """Explain the first finding of each name in a partition, and say how many there are of it."""
+    found = [each for each in facts.manifest["findings"] if not is_unmet(each["name"])]
     broken = [each for each in found if each["name"] in INVARIANTS]
+    some: dict[tuple[Any, ...], list[Found]] = {}
     for each in sorted(broken, key=lambda each: int(each["seq"])):
-        place = (each["name"], each["topic_id"], each["partition"], each["expected_by"])
-        firsts.setdefault(place, each)
-    others = [
-        each for each in found if each["name"] not in INVARIANTS and not is_unmet(each["name"])
-    ]
-    return [_explained(facts, each) for each in (*firsts.values(), *others)]
+        some.setdefault(_place(each), []).append(each)
+    for each in found:
+        if each["name"] not in INVARIANTS:
+            some.setdefault(_place(each), []).append(each)
+    return [_explained(facts, each) for each in some.values()]
 
 
-def _explained(facts: Facts, finding: Found) -> Explanation:
-    more = f" ({finding['count']} in all)" if finding["count"] > 1 else ""
-    key, chain = (finding["topic_id"], finding["partition"]), chain_of(facts, finding)
-    return _explanation(facts, finding["name"], key, chain, finding["text"] + more, finding)
+def _place(finding: Found) -> tuple[Any, ...]:
+    return finding["name"], finding["topic_id"], finding["partition"], finding["expected_by"]
+
+
+def _explained(facts: Facts, found: Sequence[Found]) -> Explanation:
+    """Explain the first of some findings; of invariants a run keeps only the first ones."""
+    first = found[0]
+    count = 1 if first["name"] in INVARIANTS else sum(each["count"] for each in found)
+    more = f" ({count} in all)" if count > 1 else ""
+    key, chain = (first["topic_id"], first["partition"]), chain_of(facts, first)
+    return _explanation(facts, first["name"], key, chain, first["text"] + more, first)
 
 
 def _others(facts: Facts) -> list[Explanation]:
