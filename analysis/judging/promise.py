@@ -7,10 +7,9 @@ the host that recorded the fact.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Protocol
 
-from kafkasim.analysis.judging.finding import Finding
 from kafkasim.model.facts import FACTS
 
 Handler = Callable[[int, int, str, Any], None]
@@ -25,13 +24,6 @@ class FactSource(Protocol):
 
     def unsubscribe(self, fact_type: type, callback: Handler) -> None:
         """Stop calling ``callback``; one that is not subscribed is not an error."""
-
-
-class Promise(Protocol):
-    """One guarantee of Kafka; see the module for its methods ``on_<Fact>``."""
-
-    def finish(self) -> Iterable[Finding]:
-        """Return all findings, once the run has ended."""
 
 
 def follow(source: FactSource, part: object) -> None:

@@ -68,7 +68,6 @@ DELETING = ("delete-records", "retention")
 class BrokerLimits:
     """What the brokers' configuration says of what judges limit; times in µs."""
 
-    commit_timeout_us: int = 5_000_000  # offsets.commit.timeout.ms
     retention_us: int = 604_800_000_000  # offsets.retention.minutes
     producer_us: int = 86_400_000_000  # producer.id.expiration.ms
 

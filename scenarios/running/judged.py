@@ -39,7 +39,6 @@ def judged_settings(scenario: Scenario, cluster: Cluster) -> Settings:
 
 def _limits(properties: BrokerConfig) -> BrokerLimits:
     return BrokerLimits(
-        commit_timeout_us=properties.offsets_commit_timeout_ms * 1000,
         retention_us=properties.offsets_retention_minutes * 60_000_000,
         producer_us=properties.producer_id_expiration_ms * 1000,
     )

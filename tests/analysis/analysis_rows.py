@@ -219,10 +219,6 @@ def elected(controller_epoch: int, node: str) -> tuple[str, Any]:
     )
 
 
-def zk_write(offset: int) -> tuple[str, Any]:
-    return "broker-4", facts.ZkControllerWrite(offset, 1, "/brokers/topics/t", offset)
-
-
 def changed(
     isr: tuple[int, ...],
     partition_epoch: int,

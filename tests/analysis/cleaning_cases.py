@@ -13,7 +13,6 @@ from tests.analysis.analysis_rows import (
     T,
     acked,
     committed,
-    final,
     led,
     mark,
     marker,
@@ -305,13 +304,3 @@ CLEANED_READS: dict[str, tuple[Case, dict[str, int]]] = {
         [topic(), positioned(0), *A_B_A, acked(0, 100, 101, 102), cleaned(0, 1, end=3),
          polled([1], [101]), *left(1, 2, end=3)], {"unseen": 1}),
 }  # fmt: skip
-
-CLEANED_LOGS: dict[str, tuple[Case, dict[str, int]]] = {
-    "logs agree: a batch that one has cleaned": (
-        [topic(), *keyed(0, "a"), *keyed(1, "b"), *keyed(2, "a"), mark(3), cleaned(0, 1, end=3),
-         final(1, 101, 102, start=1), final(2, 100, 101, 102)], {}),
-    "logs disagree: a batch that nobody has cleaned": (
-        [topic(), *keyed(0, "a"), *keyed(1, "b"), *keyed(2, "a"), mark(3), cleaned(0, 1, end=3),
-         final(1, 100, 101, 102), final(2, 100, 101, high_watermark=3)], {"MATCH": 1}),
-}  # fmt: skip
-"""From final logs alone: of the checks from the trace."""

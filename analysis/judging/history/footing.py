@@ -57,11 +57,6 @@ class Footing:
         state = coordinator_partition("__share_group_state", name, self._topics)
         return Spot(state, after=after, before=before)
 
-    def name_of(self, key: PartitionKey) -> str:
-        """Return ``topic-partition`` of a partition, with the topic's id if its name is unknown."""
-        created = self._topics.get(key[0])
-        return f"{created.topic if created else key[0]}-{key[1]}"
-
     def of_reset(self, group: str, key: PartitionKey, row: int) -> list[Spot]:
         """Return what the reset of a group's position at a row rests on: its records or commits."""
         return [Spot(key, before=row), self.of_group(group, before=row)]

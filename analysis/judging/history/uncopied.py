@@ -52,10 +52,6 @@ class Uncopied:
         """Return the offsets that each replica of a partition has not copied, if there are any."""
         return [missed for (_, at), missed in self._missed.items() if at == key and missed]
 
-    def any_below(self, node: str, key: PartitionKey, offset: int) -> bool:
-        """Return whether a replica has not copied something below an offset."""
-        return any(each < offset for each in self._missed.get((node, key), ()))
-
     def _on_appended(self, _seq: int, _t: int, node: str, fact: facts.Appended) -> None:
         if self._wanted(fact.topic_id):
             self._ends[node, (fact.topic_id, fact.partition)] = fact.next_offset
