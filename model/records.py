@@ -170,7 +170,7 @@ def offsets_of(batch: RecordBatch) -> Sequence[int]:
 
 def has_value(record: Record) -> bool:
     """Return whether a record has a value; one without is a tombstone."""
-    return record.value is not None and type(record.value) is not Tombstone
+    return record.value is not None and not isinstance(record.value, Tombstone)
 
 
 def add_sequence(sequence: int, increment: int) -> int:

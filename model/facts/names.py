@@ -18,9 +18,17 @@ APPLICATIONS = 1 << 20
 """The ids of records have the number of their producer in the upper half, from here on that of a
 consumer's host: it runs an application that writes records, too."""
 
+OUTSIDE = 1 << 62
+"""From here on, the ids of records of clients that are not simulated (``kafkasim serve``): below
+bit 61, the lowest 31 bits are the sequence number of an idempotent producer."""
+
 
 def record(record_id: int) -> str:
     """Return what a record is called: ``record 17 of producer-2``."""
+    if record_id >= OUTSIDE:
+        if record_id & 1 << 61:
+            return f"record {record_id & 0xFFFF} of a batch from outside"
+        return f"the record with sequence number {record_id & 0x7FFFFFFF} from outside"
     number = record_id >> 32
     host = f"producer-{number}"
     if number >= APPLICATIONS:

@@ -29,6 +29,7 @@ from tests.fidelity import (
     kafka_server_assignors,
     kafka_settings,
     kafka_share_groups,
+    schema_table,
 )
 from tests.fidelity.conversations import all_answers
 from tests.fidelity.playing import GROUPS, TRANSACTIONS
@@ -42,10 +43,14 @@ HERE = Path(__file__).parent
 
 
 class Part(NamedTuple):
-    """One kind of comparison: Kafka's versions, and how to ask one of them for its lines."""
+    """One kind of comparison: Kafka's versions, and how to ask one of them for its lines.
+
+    The lines are committed in the part's directory, a file a version, or in ``file``.
+    """
 
     versions: tuple[str, ...]
     ask: Callable[[str], list[str]]
+    file: Path | None = None
 
 
 def answers(version: str) -> list[str]:
@@ -68,6 +73,7 @@ PARTS = {
     "assignments": Part(kafka_assignors.VERSIONS, kafka_assignors.ask),
     "last_epochs": Part(kafka_last_epochs.VERSIONS, kafka_last_epochs.ask),
     "cleaned": Part(kafka_cleaner.VERSIONS, kafka_cleaner.ask),
+    "schemas": Part((schema_table.VERSION,), schema_table.ask, schema_table.TABLE),
     "answers": Part((*VERSIONS, ZOOKEEPER), answers),
 }
 """Name of a part, which is the directory of its files, to how it is asked."""
@@ -120,7 +126,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
 
 def settle(part: str, version: str, lines: list[str], *, write: bool) -> bool:
     """Commit the lines or compare them with the committed ones; return whether they differ."""
-    file = HERE / part / f"{version}.txt"
+    file = PARTS[part].file or HERE / part / f"{version}.txt"
     if write:
         file.write_text("\n".join(lines) + "\n")
         print(f"Kafka {version}: {len(lines)} lines written to {part}/{file.name}")
