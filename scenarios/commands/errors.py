@@ -11,6 +11,7 @@ from kafkasim.scenarios.language.files.rules import shown
 from kafkasim.scenarios.language.spec import ScenarioError
 from kafkasim.scenarios.running.stored import MomentError
 from kafkasim.scenarios.variants.variant import VariantError
+from kafkasim.scenarios.wire.failures import JournalError, SessionError
 from kafkasim.sim.trace.store import ManifestError
 
 
@@ -32,5 +33,6 @@ class Crashed(Exception):
 
 INPUT_ERRORS = (
     InputError, ScenarioError, VariantError, ManifestError, ConfigError, MomentError,
+    JournalError, SessionError,
 )  # fmt: skip
 """Errors that mean bad input: one line on stderr and exit code 2."""

@@ -37,7 +37,7 @@ from kafkasim.scenarios.running import report
 from kafkasim.scenarios.running.runner import run as run_once
 from kafkasim.scenarios.variants.compose import compose
 from kafkasim.scenarios.variants.variant import VariantError
-from kafkasim.sim.trace.store import MANIFEST_FILE
+from kafkasim.sim.trace.store import MANIFEST_FILE, TRACE_FILE
 
 LONG_STORY = 40
 SHORT_STORY = 12
@@ -353,12 +353,24 @@ def _run_twin(
 
 def replay(
     place: Annotated[
-        Path, typer.Argument(metavar="RUN", help="The directory of a run (run --out) or a fleet.")
+        Path,
+        typer.Argument(
+            metavar="RUN",
+            help="The directory of a run (run --out) or a fleet, or a journal (serve --record).",
+        ),
     ],
     run: RunName = "",
+    out: Annotated[
+        Path | None, typer.Option(help="Keep a journal's trace and manifest in this directory.")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print only one JSON object.")] = False,
 ) -> int:
-    """Run a stored run again and compare it row by row with its trace."""
+    """Run a stored run again and compare it row by row with its trace.
+
+    A journal of kafkasim serve is run again in simulated time, and judged.
+    """
+    if place.is_file() and place.name not in (TRACE_FILE, MANIFEST_FILE):
+        return _replay_journal(place, out, json)
     with run_directory(place, run) as directory, status(f"replaying {place} …"):
         again = replaying.replay(directory)
     manifest, result = again.manifest, again.result
@@ -389,3 +401,34 @@ def replay(
         for line in again.difference.lines():
             say(line)
     return NONDETERMINISM
+
+
+def _replay_journal(path: Path, out: Path | None, json: bool) -> int:
+    """Replay a live session: is the trace the same, and what was lost of what clients were told?"""
+    from kafkasim.scenarios.wire.journal import replay_journal
+
+    if out is not None:
+        make_directory(out)
+        (out / MANIFEST_FILE).unlink(missing_ok=True)
+    with status(f"replaying {path} …"):
+        again = replay_journal(path, out)
+    result = again.result
+    if json:
+        told = {"same_digest": again.same_digest, "same_code": again.same_code}
+        say_json({**result.summary(), **told})
+    else:
+        if not again.same_code:
+            say("note: the session was served by other code; its replay may be another run")
+        if again.same_digest is None:
+            say(
+                "note: the journal has no end, as of a server that was killed; replayed up to there"
+            )
+        elif not again.same_digest and again.same_code:
+            say("different: the replay's digest is not that of the session")
+        _head(result)
+        if result.verdict == "fail":
+            told_by = [] if out is None else tell(out, SHORT_STORY)
+            say(report.screen(result, f"kafkasim replay {path} --out DIR", told_by))
+    if again.same_digest is False and again.same_code:
+        return NONDETERMINISM
+    return exit_code([result])

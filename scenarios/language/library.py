@@ -99,7 +99,7 @@ def scenario(
         key, equals, text = setting.partition("=")
         if not equals:
             raise ScenarioError(f"--set {setting!r}: give key=value")
-        data = override(data, key.strip(), _value(text.strip()), place)
+        data = override(data, key.strip(), value(text.strip()), place)
     folder = Path(name).parent
     parsed = parse(rules.resolve(resolve(data, folder, place), folder, place), place)
     cut = any(setting.partition("=")[0].strip() == "duration" for setting in settings)
@@ -120,7 +120,7 @@ def apply(data: Mapping[str, Any], overrides: Mapping[str, Any], place: str) -> 
     return result
 
 
-def _value(text: str) -> Any:
+def value(text: str) -> Any:
     """Return a value as TOML or JSON reads it, else the text itself."""
     try:
         return tomllib.loads(f"v = {text}")["v"]

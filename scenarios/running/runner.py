@@ -24,12 +24,16 @@ from pathlib import Path
 from typing import Any
 
 from kafkasim.analysis.judging.court import Court
+from kafkasim.analysis.judging.history.budget import Budget
+from kafkasim.analysis.judging.progress import Progress
 from kafkasim.analysis.judging.remarks import Remarks
+from kafkasim.analysis.judging.settings import Settings
 from kafkasim.analysis.judging.verdict import Result
 from kafkasim.analysis.judging.wait import BOOT, Wait
 from kafkasim.model import facts
 from kafkasim.model.client.exceptions import KafkaTimeoutError
 from kafkasim.model.config import ConsumerConfig
+from kafkasim.model.facts.world import EPOCH_US
 from kafkasim.model.messages import CreatableTopic
 from kafkasim.scenarios.language.tables import Scenario
 from kafkasim.scenarios.language.time_limits import limit_us, reading_us
@@ -62,7 +66,12 @@ class ScenarioRun:
     """One run in the making."""
 
     def __init__(
-        self, scenario: Scenario, seed: int, directory: Path | None, variants: Sequence[str]
+        self,
+        scenario: Scenario,
+        seed: int,
+        directory: Path | None,
+        variants: Sequence[str],
+        epoch_us: int = EPOCH_US,
     ) -> None:
         self.scenario = scenario
         self.seed = seed
@@ -71,21 +80,24 @@ class ScenarioRun:
         if directory is not None:
             directory.mkdir(parents=True, exist_ok=True)
         self.trace = Trace(directory)
-        self.world = World(seed, self.trace)
+        self.world = World(seed, self.trace, epoch_us=epoch_us)
         self.cluster = Cluster(self.world, self.trace, scenario, self.variants)
-        settings = judged_settings(scenario, self.cluster)
-        self.court = Court(self.trace, settings)
-        self.progress = self.court.progress
-        budget = self.court.history.budget
-        self.faults = FaultSchedule(self.world, self.trace, self.cluster, self.progress, budget)
-        self.convergence = Convergence(self.trace, scenario, self.cluster, self.progress)
-        control = self.cluster.clients.control
-        ended = control.caught, control.returned, control.assumed, control.ignored
-        told = topic_names(scenario), control.created, *ended
-        self.remarks = Remarks(self.trace, self.court.readers, self.progress, *told)
-        self.trace.subscribe(facts.ApplicationFailed, self._on_application_failed)
         self.waits: list[Wait] = []  # what the run still lacks at its limit
         self.ready_us = 0
+        budget = self._follow(judged_settings(scenario, self.cluster))
+        self.faults = FaultSchedule(self.world, self.trace, self.cluster, self.progress, budget)
+
+    def _follow(self, settings: Settings) -> Budget:
+        """Have the run judged; return the no-loss budget, by which guarded faults start."""
+        self.court = Court(self.trace, settings)
+        self.progress: Progress = self.court.progress
+        self.convergence = Convergence(self.trace, self.scenario, self.cluster, self.progress)
+        control = self.cluster.clients.control
+        ended = control.caught, control.returned, control.assumed, control.ignored
+        told = topic_names(self.scenario), control.created, *ended
+        self.remarks = Remarks(self.trace, self.court.readers, self.progress, *told)
+        self.trace.subscribe(facts.ApplicationFailed, self._on_application_failed)
+        return self.court.history.budget
 
     def execute(self) -> Result:
         """Run all phases and return the result."""

@@ -1,4 +1,4 @@
-"""Record batches of magic 2 as bytes, and as the model's batches (DefaultRecordBatch, DefaultRecord).
+"""Record batches of magic 2 as bytes, and as the model's batches (DefaultRecordBatch).
 
 The model sees of a client's record its key, its timestamp, its size and whether it has a value. The
 bytes stay beside it: the record's id carries the batch as it was received. A fetch answers with

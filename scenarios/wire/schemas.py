@@ -1,8 +1,9 @@
 """Kafka's requests and responses as bytes and as dicts keyed by Kafka's field names.
 
 ``schemas.json`` says which fields a message has in which versions. ``make fidelity`` compares it
-with the schemas in the jar of Kafka's clients (``tests/fidelity/schema_table.py``). Of each message, version and
-direction a function is compiled when it is first needed (:mod:`kafkasim.scenarios.wire.compiling`).
+with the schemas in the jar of Kafka's clients (``tests/fidelity/schema_table.py``). Of each
+message, version and direction a function is compiled when it is first needed
+(:mod:`kafkasim.scenarios.wire.compiling`).
 
 A frame is what follows its 4 bytes of length. The header of a request has api key, version,
 correlation id and client id; headers of flexible versions have tagged fields (KIP-482), but the

@@ -70,6 +70,11 @@ class Injector:
         self._shared: dict[tuple[str, str], int] = {}
         self._roles = Roles(trace)
 
+    @property
+    def active(self) -> list[Fault]:
+        """The faults that have started and have not ended."""
+        return [fault for fault, _ in self._active.values()]
+
     def arm(self, faults: Iterable[Fault], ready_us: int = 0) -> None:
         """Schedule faults; their times count from the simulated time ``ready_us``.
 

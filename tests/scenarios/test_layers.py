@@ -12,6 +12,7 @@ ORDER = (
     "variants",
     "applications",
     "running",
+    "wire",
     "searching",
     "shrinking",
     "commands",

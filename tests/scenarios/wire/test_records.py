@@ -173,5 +173,5 @@ def test_a_bomb_and_an_unknown_codec_are_refused(monkeypatch: pytest.MonkeyPatch
     ]
     damaged = [(5, b"x"), (1, b"x"), (2, b"\xff"), (3, b"x"), (4, b"x")]
     for codec, data in [*bombs, *damaged]:
-        with pytest.raises(ValueError, match="batch|codec"):
+        with pytest.raises(ValueError, match=r"batch|codec"):
             decompress(codec, data)
