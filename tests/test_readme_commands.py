@@ -22,10 +22,14 @@ import kafkasim
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
 BLOCK_LINES = [line[4:] for line in README.splitlines() if line.startswith("    ")]
+WHILE_IT_SERVES = "kafkasim inject "
+"""Needs a server in another process: tests/scenarios/wire/test_serving.py runs it."""
+
 COMMANDS = [
     match[1].split("#")[0].strip()
     for line in BLOCK_LINES
     if (match := re.match(r"(?:\$ )?(kafkasim \w.*)", line))
+    and not match[1].startswith(WHILE_IT_SERVES)
 ]
 SHORTER = {
     "--runs 50": "--runs 2",
@@ -36,6 +40,7 @@ SHORTER = {
     "isr_at_once.py --seeds": "isr_at_once.py --first 5 --seeds",
     "search payments.toml --first 21 --seeds 10": "search payments.toml --first 24 --seeds 2",
     "--budget 20": "--budget 3",
+    "serve split-brain": "serve split-brain --port 0 --for 2s",
 }
 CATALOGUE = ROOT / "scenarios" / "catalogue"
 EXAMPLES = ROOT / "tests" / "example_project"
@@ -108,7 +113,8 @@ class Terminal:
 def written_by(command: str) -> str:
     """Return the file or directory that a command writes, or nothing."""
     words = command.split()
-    return words[words.index("--out") + 1] if "--out" in words else ""
+    option = next((each for each in ("--out", "--record") if each in words), None)
+    return words[words.index(option) + 1] if option is not None else ""
 
 
 def needed(command: str) -> list[str]:

@@ -74,23 +74,36 @@ def serve(
     if listen not in LOOPBACK:
         _log(f"warning: listens at {listen}; whoever reaches it may use and break the cluster")
     began = time.perf_counter()
+    served = _boot(wanted, seed, listen, sockets, record, (workloads, faults))
+    until = None if limit_s is None else time.perf_counter() + limit_s
+    return _serve(served, began, until, record)
+
+
+def _boot(
+    scenario: Scenario,
+    seed: int,
+    listen: str,
+    sockets: dict[str, socket.socket],
+    record: Path | None,
+    starts: tuple[bool, bool],
+) -> Server:
+    """Start the cluster; ``starts`` says whether its workloads and its faults start, too."""
     epoch_us = time.time_ns() // 1000 - BOOT_US
-    run = LiveRun(wanted, seed, None, [], epoch_us)
+    run = LiveRun(scenario, seed, None, [], epoch_us)
     run.boot()
     ports = {node: (_shown(listen), int(sock.getsockname()[1])) for node, sock in sockets.items()}
     journal = None
     if record is not None:
-        variants: list[str] = []
-        head = Head(wanted, seed, variants, epoch_us, ports, workloads, faults, code_version())
+        head = Head(scenario, seed, [], epoch_us, ports, *starts, code_version())
         journal = _journal(record, head)
+    workloads, faults = starts
     if workloads:
         run.cluster.clients.start_workloads()
     if faults:
         run.faults.arm(run.ready_us)
     gc.collect()
     gc.freeze()
-    server = Server(Session(run, ports), sockets, journal, _log)
-    return _serve(server, began, None if limit_s is None else time.perf_counter() + limit_s, record)
+    return Server(Session(run, ports), sockets, journal, _log)
 
 
 def _serve(server: Server, began: float, until: float | None, record: Path | None) -> int:

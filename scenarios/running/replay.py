@@ -103,6 +103,11 @@ def replay(directory: Path) -> Replay:
         ScenarioError: this code cannot read the stored scenario, or an application was changed.
     """
     scenario, manifest = stored_scenario(directory)
+    if "journal" in manifest:
+        file = manifest["journal"]
+        raise ManifestError(
+            str(directory), f"is of a journal: kafkasim replay {file} runs it again"
+        )
     check_unchanged(scenario, str(directory))
     stored = open_trace(directory)
     with TemporaryDirectory(prefix="kafkasim-replay-") as scratch:

@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 from kafkasim.analysis.judging.history.budget import Budget
 from kafkasim.analysis.judging.settings import Settings
 from kafkasim.analysis.judging.verdict import Result
+from kafkasim.model import facts
 from kafkasim.scenarios.language.spec import ScenarioError, parse
 from kafkasim.scenarios.language.tables import Scenario
 from kafkasim.scenarios.running.runner import ScenarioRun
@@ -173,7 +174,11 @@ class JournalRun(ScenarioRun):
 
     def _follow(self, settings: Settings) -> Budget:
         # What clients did is theirs: the scenario's own expectations are of its workloads.
+        self.trace.subscribe(facts.TopicCreated, self._on_topic_created)
         return super()._follow(dataclasses.replace(settings, must_see=(), in_time=(), never=()))
+
+    def _on_topic_created(self, _seq: int, _t: int, _node: str, fact: facts.TopicCreated) -> None:
+        self.cluster.clients.control.created[fact.topic] = None
 
     def _safety(self) -> None:
         self._phase("safety", "")
@@ -184,6 +189,8 @@ class JournalRun(ScenarioRun):
         session = Session(self, self.head.ports)
         with generator_hooks():
             for t_us, what, *rest in read_inputs(self.path):
+                if t_us < self.world.now:
+                    raise SessionError(f"an input at {t_us} µs, before the cluster is ready")
                 self.world.kernel.run_until(t_us)
                 if what == "end":
                     self.live_digest = rest[0]

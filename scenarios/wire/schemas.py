@@ -85,8 +85,10 @@ class Schemas:
     def decode_request(self, header: Header, frame: bytes, at: int) -> dict[str, Any]:
         """Return the body of a request, whose header without tagged fields ends at ``at``.
 
+        Bytes behind the body are ignored, as Kafka does: librdkafka's Metadata has some.
+
         Raises:
-            Malformed: the body is short, long or wrong. The version must be valid.
+            Malformed: the body is short or wrong. The version must be valid.
         """
         return self._decode(header.key, "request", header.version, frame, at)
 
@@ -131,7 +133,7 @@ class Schemas:
         except _MALFORMED as error:
             name = self.apis[key]["name"]
             raise Malformed(f"{name} {side} v{version}: {error}") from None
-        if at != len(frame):
+        if at > len(frame) or (at < len(frame) and side == "response"):
             raise Malformed(
                 f"{self.apis[key]['name']} {side} v{version}: {at} bytes in a frame of {len(frame)}"
             )

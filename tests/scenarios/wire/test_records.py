@@ -6,12 +6,11 @@ import dataclasses
 import gzip
 import random
 import struct
-from typing import Any
 
 import pyarrow as pa
 import pytest
 from crc32c import crc32c
-from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
+from kafka.record.default_records import DefaultRecordBatch
 
 from kafkasim.model.records import (
     EndTransactionMarker,
@@ -29,33 +28,9 @@ from kafkasim.model.storage.log.validation import stamped
 from kafkasim.scenarios.wire import compression
 from kafkasim.scenarios.wire.compression import decompress
 from kafkasim.scenarios.wire.records import decoded, encoded
+from tests.scenarios.wire.batches import NOW, ROWS, built, read
 
 TP = TopicPartition("orders", 0)
-NOW = 1_700_000_000_000
-
-Row = tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]
-ROWS: list[Row] = [
-    (b"k", b"v", []),
-    (None, b"x" * 300, [("h", b"1"), ("empty", b""), ("null", None)]),
-    (b"gone", None, [("why", b"deleted")]),
-    (b"", b"", []),
-]
-
-
-def built(rows: list[Row], codec: int = 0, **producer: Any) -> bytes:
-    """Return a batch as kafka-python's producer sends it."""
-    who = {"producer_id": -1, "producer_epoch": -1, "base_sequence": -1, **producer}
-    builder = DefaultRecordBatchBuilder(2, codec, is_transactional=False, batch_size=1 << 20, **who)
-    for number, (key, value, headers) in enumerate(rows):
-        assert builder.append(number, NOW + 7 * number, key, value, headers)
-    return bytes(builder.build())
-
-
-def read(data: bytes) -> list[tuple[int, int, bytes | None, bytes | None, Any]]:
-    """Return what kafka-python's consumer reads from a batch whose CRC is right."""
-    batch = DefaultRecordBatch(data)
-    assert batch.validate_crc()
-    return [(r.offset, r.timestamp, r.key, r.value, list(r.headers)) for r in batch]
 
 
 @pytest.mark.parametrize("codec", [0, 1])
