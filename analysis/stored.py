@@ -9,7 +9,7 @@ measures or draws takes a :class:`Stored` and does not see the difference.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
@@ -71,6 +71,13 @@ class Stored(ABC):
     @abstractmethod
     def findings_table(self) -> DataFrame:
         """Return the table ``findings``."""
+
+    @abstractmethod
+    def files(self, names: Collection[str]) -> list[tuple[list[str], list[tuple[str, str]]]]:
+        """Return where the facts of some runs lie: runs that lie together, and their files.
+
+        A file, or directory of files, is (kind, URI); of the kind "" it has those of all kinds.
+        """
 
     def facts(self, kind: str) -> DataFrame:
         """Return the facts of one kind: run, seq, t_us, node, and the fields of the kind.
@@ -154,6 +161,18 @@ class StoredFleet(Stored):
         places = [f"{base}/{BATCH}={batch}" for batch in self.batches]
         return self._mine(reader.option("basePath", base).parquet(*places)).select(*FINDINGS)
 
+    def files(self, names: Collection[str]) -> list[tuple[list[str], list[tuple[str, str]]]]:
+        """Return the runs of each batch, and its directories of kinds."""
+        mine: dict[str, list[str]] = {}
+        for run in self.runs:
+            if run.name in names:
+                mine.setdefault(run.manifest[BATCH], []).append(run.name)
+        parts = [(kind, part) for kind in self.kinds for part in self.parts[kind]]
+        return [
+            (mine[batch], [(kind, part) for kind, part in parts if _batch(part) == batch])
+            for batch in sorted(mine)
+        ]
+
     def _read(self, kind: str, columns: Mapping[str, str]) -> DataFrame | None:
         parts = self.parts.get(kind, [])
         if not parts:
@@ -202,6 +221,11 @@ class StoredDirectories(Stored):
         rows = [row for run in self.runs
                 for row in finding_rows({**run.manifest, "run": run.name})]  # fmt: skip
         return self.spark.createDataFrame(rows, ddl(FINDINGS))
+
+    def files(self, names: Collection[str]) -> list[tuple[list[str], list[tuple[str, str]]]]:
+        """Return each run with its trace."""
+        mine = [run for run in self.runs if run.name in names]
+        return [([run.name], [("", (run.place / TRACE).resolve().as_uri())]) for run in mine]
 
     def _read(self, kind: str, columns: Mapping[str, str]) -> DataFrame | None:
         whole = [run for run in self.runs if not run.crashed]

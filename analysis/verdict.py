@@ -1,8 +1,8 @@
 """The verdicts on stored runs, from the table of findings: pass, fail or expected for each run.
 
-Every run was judged while it ran (``analysis/judging``). Nothing is judged again here: one query
-sums the findings up, and for each kind of finding there is the share of the runs that have it, with
-a Wilson 95 % interval.
+Every run was judged while it ran (``analysis/judging``); one that other judges judged is judged
+again from its facts (``rejudged.py``). One query sums the findings up, and for each kind of finding
+there is the share of the runs that have it, with a Wilson 95 % interval.
 """
 
 from __future__ import annotations
@@ -163,23 +163,26 @@ def describe(found: Found) -> str:
 
 
 def judge(stored: Stored, judges: str) -> Verdicts:
-    """Return the verdicts on stored runs; ``judges`` is the version of these judges."""
-    notes = [*stored.bad, *_of_other_judges(stored.runs, judges)]
-    rows = stored.spark.sql(SUMMED, findings=stored.findings_table()).collect()
-    return combine(stored.runs, [Found(**row.asDict()) for row in rows], notes)
+    """Return the verdicts on stored runs; ``judges`` is the version of these judges.
 
-
-def _of_other_judges(runs: Sequence[StoredRun], judges: str) -> list[str]:
-    """Return a line about the runs whose findings other judges made.
-
-    Here stored facts will be judged again, a Spark task a batch, once the judges need nothing but
-    the facts of a run.
+    Runs whose findings other judges made are judged again.
     """
-    other = sum(run.manifest["judges"] != judges for run in runs)
-    if not other:
-        return []
-    told = f"{other} of {counted(len(runs), 'run')} were judged by another version of the judges"
-    return [f"{told}; the same `kafkasim fleet` or `run` again gives the findings of this one"]
+    notes = list(stored.bad)
+    findings = stored.findings_table()
+    others = {run.name for run in stored.runs
+              if run.manifest["judges"] != judges and not run.crashed}  # fmt: skip
+    if others:
+        from kafkasim.analysis.rejudged import findings_of
+
+        mine = stored.spark.createDataFrame([(name,) for name in sorted(others)], "run STRING")
+        findings = findings.join(mine, "run", "left_anti")
+        findings = findings.unionByName(findings_of(stored, others))
+        told = f"{len(others)} of {counted(len(stored.runs), 'run')}"
+        notes.append(
+            f"{told} had been judged by another version of the judges, and were judged again"
+        )
+    rows = stored.spark.sql(SUMMED, findings=findings).collect()
+    return combine(stored.runs, [Found(**row.asDict()) for row in rows], notes)
 
 
 def combine(

@@ -149,6 +149,6 @@ class Facts:
 
 
 def _columns(kind: str) -> list[str]:
-    """Return the columns of a kind of fact; CommitResult's ``kind`` is the fact's in a row."""
+    """Return the columns of a kind of fact."""
     fields = FACTS[kind].__dataclass_fields__  # type: ignore[attr-defined]
-    return list(dict.fromkeys(("seq", "t_us", "node", "kind", *fields)))
+    return ["seq", "t_us", "node", "kind", *fields]

@@ -23,12 +23,18 @@ def facts_of(table: pa.Table) -> list[tuple[int, int, str, Any]]:
     kinds = table.column("kind")
     for kind in pc.unique(kinds).to_pylist():
         if kind in FACTS:
-            rows += _of_kind(kind, table.filter(pc.equal(kinds, kind)))
+            rows += facts_of_kind(kind, table.filter(pc.equal(kinds, kind)))
     rows.sort(key=itemgetter(0))
     return rows
 
 
-def _of_kind(kind: str, table: pa.Table) -> list[tuple[int, int, str, Any]]:
+def columns_of(kind: str) -> list[str]:
+    """Return the columns of the trace that facts of a kind are made from."""
+    return ["seq", "t_us", "node", *_FIELDS[kind]]
+
+
+def facts_of_kind(kind: str, table: pa.Table) -> list[tuple[int, int, str, Any]]:
+    """Return the facts of one kind and run from rows with at least :func:`columns_of` it."""
     columns = []
     for name in _FIELDS[kind]:
         values = table.column(name).to_pylist()

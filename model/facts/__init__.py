@@ -214,13 +214,18 @@ _TYPES: dict[Any, str] = {
 }
 
 
+HEAD = {"seq": "int64", "t_us": "int64", "node": "string", "kind": "string"}
+"""The columns that every row has."""
+
+
 def _columns() -> dict[str, str]:
-    columns = {"seq": "int64", "t_us": "int64", "node": "string", "kind": "string"}
+    columns = dict(HEAD)
     for name, fact in FACTS.items():
         hints = get_type_hints(fact)
         for field in fields(fact):
             declared = _TYPES.get(hints[field.name])
             assert declared is not None, f"{name}.{field.name}: {hints[field.name]} is no fact type"
+            assert field.name not in HEAD, f"{name}.{field.name} is a column of every row"
             known = columns.setdefault(field.name, declared)
             assert known == declared, f"{name}.{field.name} is {declared}, elsewhere {known}"
     return columns

@@ -175,7 +175,7 @@ class CommitResult:
     partition: int
     offset: int
     generation: int
-    kind: str  # auto | sync | async
+    mode: str  # auto | sync | async
     error: str
     revoking: bool
     """Whether it is auto-commit before the partition is revoked: poll() returns no more of it"""

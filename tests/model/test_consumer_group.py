@@ -248,7 +248,7 @@ def test_auto_commit_commits_what_earlier_polls_returned() -> None:
     polled(h, 10)
     h.run(10)
     assert group.committed == {T0: 3}
-    assert [(c.offset, c.kind, c.error) for c in h.of(CommitResult)] == [(3, "auto", "NONE")]
+    assert [(c.offset, c.mode, c.error) for c in h.of(CommitResult)] == [(3, "auto", "NONE")]
 
 
 def test_a_rebalance_commits_revokes_and_assigns_anew() -> None:
@@ -329,7 +329,7 @@ def test_commit_after_fencing_fails_and_an_async_commit_is_not_repeated() -> Non
     assert len(h.cluster.requests(OffsetCommitRequest)) == 1
     group.commit_error = Errors.ILLEGAL_GENERATION
     assert type(h.result("commit_sync", None)).__name__ == "CommitFailedError"
-    assert [(c.kind, c.error) for c in h.of(CommitResult)] == [
+    assert [(c.mode, c.error) for c in h.of(CommitResult)] == [
         ("async", "COORDINATOR_LOAD_IN_PROGRESS"),
         ("sync", "ILLEGAL_GENERATION"),
     ]
