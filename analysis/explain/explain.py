@@ -19,7 +19,6 @@ from kafkasim.analysis.explain.waiting import waiting
 from kafkasim.analysis.judging.finding import NO_PROGRESS
 from kafkasim.analysis.judging.invariants.online import INVARIANTS
 from kafkasim.analysis.judging.verdict import PERMITTED, is_unmet
-from kafkasim.model.facts.names import record
 from kafkasim.sim.trace.reading import Row
 
 
@@ -149,5 +148,4 @@ def _explanation(
     if excuse == PERMITTED:
         excuse = "the scenario permits it"
     place = place_of(facts, name, chain.rows.get(chain.turn))
-    found = re.sub(r"record (\d+)", lambda match: record(int(match[1])), found)
     return Explanation(name, facts.name(key), found, excuse, steps, turn, conclusion, place)

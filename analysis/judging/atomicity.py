@@ -20,6 +20,7 @@ from kafkasim.analysis.judging.holes import Place
 from kafkasim.analysis.judging.promise import FactSource, follow
 from kafkasim.analysis.judging.source import PartitionKey
 from kafkasim.model import facts
+from kafkasim.model.facts import names
 
 RISES = {"init": 1, "end": 1, "fence": 2, "timeout": 2}
 """By how much the reason of a record may raise the epoch of its producer id, at most.
@@ -161,7 +162,7 @@ class Atomicity:
                 name, what = "precommitted-read", "had not committed"
             else:
                 continue
-            text = f"group {read.group} got record {record_id} at offset {offset}, but"
+            text = f"group {read.group} got {names.record(record_id)} at offset {offset}, but"
             self._note(
                 name, read.record, f"{text} {transaction.name} {what}", transaction,
                 self._behind(transaction, [read.record], read.seq), read.missed, read.group,
@@ -236,10 +237,10 @@ class Atomicity:
         if ABORTED in first and (committed or COMMITTED in first):
             record = first[ABORTED]
             others = "others are committed" if COMMITTED in first else "it had committed"
-            text = f"record {record[2]} at offset {record[1]} is aborted, {others}"
+            text = f"{names.record(record[2])} at offset {record[1]} is aborted, {others}"
         elif transaction.outcome == "aborted" and shown:
             record = first[shown]
-            text = f"it aborted, but record {record[2]} at offset {record[1]} is committed"
+            text = f"it aborted, but {names.record(record[2])} at offset {record[1]} is committed"
         else:
             return
         why = MISSED_MARKER if shown == MISSED_MARKER else ""
@@ -257,7 +258,7 @@ class Atomicity:
             places = self._history.appended(transaction, key, record_id)
             if any(self._contents.was_removed_at(key, at) for at, _ in places):
                 continue
-            text = f"{transaction.name} committed without record {record_id}"
+            text = f"{transaction.name} committed without {names.record(record_id)}"
             spots = [Spot(key, at, at + 1, row) for at, row in places]
             spots.append(self._epoch_given(transaction, transaction))
             self._note("torn-transaction", (key, -1, record_id), text, transaction, spots)

@@ -18,6 +18,7 @@ from kafkasim.analysis.judging.holes import Place
 from kafkasim.analysis.judging.promise import FactSource, follow
 from kafkasim.analysis.judging.source import LEADER_ACKS, RESETS, UNCLEAN, PartitionKey
 from kafkasim.model import facts
+from kafkasim.model.facts.names import record
 
 CAUSED = (
     "lost-write", "unseen", "inconsistent-offsets", "nonmonotonic-send", "poll-skip",
@@ -80,7 +81,7 @@ class LostWrites:
                 "lost-write", place
             )
         cause = why[0] if why else LEADER_ACKS if acked.acks != -1 else ""
-        text = f"record {record_id} acknowledged at {offset}"
+        text = f"{record(record_id)} acknowledged at {offset}"
         return Finding("lost-write", *key, text, 1, legal, offset, record_id, cause=cause)
 
 
@@ -179,7 +180,7 @@ class Unseen:
         if not legal and all(reasons):
             legal = reasons[0]
         cause = why[0] if why else LEADER_ACKS if fact.acks != -1 else ""
-        text = f"record {record_id} at offset {offset} (late)"
+        text = f"{record(record_id)} at offset {offset} (late)"
         return Finding("unseen", *key, text, 1, legal, offset, record_id, groups[0], cause=cause)
 
     def _why(self, group: str, key: PartitionKey, offset: int) -> str:
@@ -236,7 +237,7 @@ class Repeated:
             first: dict[int, int] = {}
             for offset, record_id, state in sorted(contents.states(key)):
                 if state != ABORTED and first.setdefault(record_id, offset) != offset:
-                    text = f"record {record_id} at offsets {first[record_id]} and {offset}"
+                    text = f"{record(record_id)} at offsets {first[record_id]} and {offset}"
                     text = f"{text} (producer-caused)"
                     self._found.append(
                         Finding("duplicate", *key, text, offset=offset, record_id=record_id)

@@ -23,6 +23,7 @@ from kafkasim.analysis.judging.holes import Place
 from kafkasim.analysis.judging.promise import FactSource, follow
 from kafkasim.analysis.judging.source import DELETING, RESETS, PartitionKey
 from kafkasim.model import facts
+from kafkasim.model.facts.names import record
 
 LED_BACK = "led-back"
 """Why an input has more outputs than one: the group began again below its commit."""
@@ -162,7 +163,7 @@ class Outputs:
             why = self._footing.lost(spots)
             if not why and len(places) <= max(1, len(given)) + again:
                 why = LED_BACK
-            text = f"record {record_id} was written {len(places)} times by {group}"
+            text = f"{record(record_id)} was written {len(places)} times by {group}"
             yield Finding("duplicate-output", *key, text, 1, why, offset, record_id, group)
 
     def _lost(
@@ -187,7 +188,7 @@ class Outputs:
                 why = self._footing.lost(spots) or self._holes.covering(
                     "lost-output", Place(group=group)
                 )
-                text = f"{group} committed past record {record_id} at offset {offset}"
+                text = f"{group} committed past {record(record_id)} at offset {offset}"
                 yield Finding(
                     "lost-output", *key, f"{text} without an output", 1, why, offset, record_id,
                     group,

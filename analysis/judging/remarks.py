@@ -1,6 +1,6 @@
 """Remarks: what the user of a run should know of its groups, although it breaks no promise.
 
-A remark changes no verdict; it stands below it. There are six:
+A remark changes no verdict; it stands below it. There are seven:
 
 - A group that was reading a topic had its position in a partition set to the end of the log, past
   records that it had not got (``reset-past-records``). That is what auto.offset.reset=latest asks
@@ -16,6 +16,8 @@ A remark changes no verdict; it stands below it. There are six:
   it asks for more or commits, so no commit of it can come too early: nothing was tested.
 - A user's application sets arguments of its clients that have no effect here, as those of
   encryption.
+- Not one record was acknowledged, and records failed: whatever the scenario claims about them was
+  not tested.
 - A run without progress: the last error that a client has raised in an application. One that
   catches all errors goes on, and what it waits for never comes.
 """
@@ -56,6 +58,8 @@ class Remarks:
         """
         self._readers = readers
         self._progress = progress
+        self._acknowledged = False
+        self._failed: dict[str, int] = {}  # records by error
         self._topics = dict.fromkeys(topics)
         self._created = created
         self._caught = caught
@@ -69,6 +73,8 @@ class Remarks:
         self._subscribed: dict[tuple[str, str], None] = {}  # (group, topic id)
         self._before: dict[tuple[str, PartitionKey], int] = {}
         """The high watermark in which a group found a partition when it subscribed to the topic"""
+        trace.subscribe(facts.Acked, self._on_acked)
+        trace.subscribe(facts.SendFailed, self._on_failed)
         trace.subscribe(facts.Positioned, self._on_positioned)
         trace.subscribe(facts.MemberRequest, self._on_request)
 
@@ -83,6 +89,9 @@ class Remarks:
             " comes before the work is not seen"
             for group in self._assumed
         ]
+        if self._failed and not self._acknowledged:
+            errors = ", ".join(f"{count} with {error}" for error, count in self._failed.items())
+            found.append(f"not one record was acknowledged: {errors}")
         if self._ignored:
             ignored = ", ".join(self._ignored)
             found.append(
@@ -147,6 +156,13 @@ class Remarks:
             for name, keys in ids.items()
             if name not in self._created and any(self._progress.exposed_of(keys).values())
         ]
+
+    def _on_acked(self, _seq: int, _t: int, _node: str, _fact: facts.Acked) -> None:
+        self._acknowledged = True
+
+    def _on_failed(self, _seq: int, _t: int, _node: str, fact: facts.SendFailed) -> None:
+        records = self._failed.get(fact.error, 0) + len(fact.record_ids)
+        self._failed[fact.error] = records
 
     def _on_positioned(self, _seq: int, t_us: int, _node: str, fact: facts.Positioned) -> None:
         if fact.reason == "none":

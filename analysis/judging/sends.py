@@ -10,6 +10,7 @@ from kafkasim.analysis.judging.history.history import History
 from kafkasim.analysis.judging.promise import FactSource, follow
 from kafkasim.analysis.judging.source import LEADER_ACKS, UNCLEAN, PartitionKey
 from kafkasim.model import facts
+from kafkasim.model.facts.names import record
 
 REWRITTEN = "rewritten-sequences"
 """The hole of a batch that was numbered anew after a gap in its own partition (KIP-360)."""
@@ -57,7 +58,7 @@ class SendOrder:
         self._sent[sender] = (fact.record_ids[-1], base + len(fact.record_ids) - 1)
         if last is None or (first > last[0]) == (base > last[1]):
             return
-        where, text = min(base, last[1]), f"{node} record {first} at offset {base}"
+        where, text = min(base, last[1]), f"{record(first)} at offset {base}"
         why = self._history.footing.of_record(key, where, seq)
         legal = [reason for reason in why if reason != UNCLEAN]
         cause = why[0] if why else LEADER_ACKS if fact.acks != -1 else ""
@@ -133,7 +134,7 @@ class StoredOnce:
                 continue
             for record_id, first, second in self._twice(key, leader):
                 why = REWRITTEN if (key, record_id) in self._rewritten else ""
-                text = f"record {record_id} was sent once, and is at {first} and {second}"
+                text = f"{record(record_id)} was sent once, and is at {first} and {second}"
                 found.append(Finding("idempotent-duplicate", *key, text, 1, why, second, record_id))
         return found
 
@@ -190,8 +191,8 @@ class KeyOrder:
                 seen[record_id] = None
                 before = last.get(sent, -1)
                 if record_id < before:
-                    text = f"record {record_id} of {sent[1]} at offset {offset} is behind record"
-                    text = f"{text} {before}"
+                    text = f"{record(record_id)} with the key {sent[1]} at offset {offset} is"
+                    text = f"{text} behind {record(before)}"
                     found.append(
                         Finding("reordered-key", *key, text, offset=offset, record_id=record_id)
                     )

@@ -17,6 +17,9 @@ from kafkasim.sim.trace.store import read_manifest
 
 KINDS = ("TopicCreated", "Acked", "SendFailed", "Polled", "SharePolled")
 
+UNKNOWN = "(unknown)"
+"""The topic of records for which the producer had no metadata, or which it never got."""
+
 
 @dataclass
 class Silence:
@@ -45,6 +48,7 @@ class Sending:
     waits: list[tuple[int, int]] = field(default_factory=list)  # of batches: latency, records
     slowest: Row | None = None
     failed: int = 0
+    errors: dict[str, None] = field(default_factory=dict)  # of what failed
 
     def acknowledged(self, row: Row) -> None:
         """Take a row ``Acked`` into account."""
@@ -90,11 +94,12 @@ class Noticed:
             topic = self._topic(row)
             topic.silence.still(row["t_us"])
             topic.failed += len(row["record_ids"])
+            topic.errors[row["error"]] = None
         elif row["offsets"]:
             self._read.setdefault(row["group"], Reading()).polled(row)
 
     def _topic(self, row: Row) -> Sending:
-        name: str = self._topics.get(row["topic_id"]) or row["topic_id"]
+        name: str = self._topics.get(row["topic_id"]) or row["topic_id"] or UNKNOWN
         return self._sent.setdefault(name, Sending())
 
     def lines(self) -> list[str]:
@@ -114,6 +119,7 @@ class Noticed:
     def _sends(self, name: str, topic: Sending) -> str:
         acknowledged = counted(sum(count for _, count in topic.waits), "record")
         told = f"{acknowledged} acknowledged, {topic.failed or 'none'} failed"
+        told += f" ({', '.join(topic.errors)})" if topic.errors else ""
         if topic.slowest is None:
             return told
         sent = self._at(topic.slowest["t_us"] - topic.slowest["latency_us"])

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from kafkasim.analysis.story.sentences import DETAIL, PLACE, SAME_MOMENT_US, counted
 
 INTERNAL = ("__consumer_offsets", "__transaction_state")
+
+MOST_ALIKE = 8
+"""So many lines of one sentence are shown."""
 
 CAUSE, NEWS, EFFECT = 0, 1, 2
 """Order of lines of one instant: faults, then what is noticed of them, then what follows."""
@@ -41,16 +46,24 @@ class Gathered:
         return text.replace(PLACE, self.listing(sorted(dict.fromkeys(self.names))))
 
 
+class _Line(NamedTuple):
+    t_us: int
+    rank: int
+    seq: int
+    text: str
+    like: str  # the sentence, before its partitions and numbers were put into it
+
+
 class Lines:
     """Collects lines while rows are read in order."""
 
     def __init__(self) -> None:
-        self._told: list[tuple[int, int, int, str]] = []  # (t_us, rank, row, text)
+        self._told: list[_Line] = []
         self._open: dict[str, Gathered] = {}  # by text
 
-    def tell(self, t_us: int, seq: int, text: str, rank: int = EFFECT) -> None:
-        """Add a line about the row ``seq``."""
-        self._told.append((t_us, rank, seq, text))
+    def tell(self, t_us: int, seq: int, text: str, rank: int = EFFECT, like: str = "") -> None:
+        """Add a line about the row ``seq``; of many that are alike, ``finish`` folds most."""
+        self._told.append(_Line(t_us, rank, seq, text, like or text))
 
     def gather(
         self, t_us: int, seq: int, text: str, listing: Callable[[list[str]], str] | None = None
@@ -70,16 +83,30 @@ class Lines:
             if now is None or now - line.t_us > SAME_MOMENT_US:
                 del self._open[text]
                 if line.names:
-                    self.tell(line.t_us, line.seq, line.told())
+                    self.tell(line.t_us, line.seq, line.told(), like=line.text)
 
     def finish(self, ready_us: int, most: int) -> list[str]:
         """Return all lines; times count from ``ready_us``. Of too many the middle is left out."""
         self.settle(None)
         self._told.sort()
-        shown = [f"{(t_us - ready_us) / 1e6:+9.3f}s  {text}" for t_us, _, _, text in self._told]
+        shown = self._folded(ready_us)
         if len(shown) > most:
             left_out = f"            … {len(shown) - most} more lines …"
             return [*shown[: most * 3 // 4], left_out, *shown[-(most // 4) :]]
+        return shown
+
+    def _folded(self, ready_us: int) -> list[str]:
+        """Return the lines with their times; of many alike the first ones and the last one."""
+        alike = Counter(line.like for line in self._told)
+        seen: Counter[str] = Counter()
+        shown = []
+        for line in self._told:
+            seen[line.like] += 1
+            number, total = seen[line.like], alike[line.like]
+            if total <= MOST_ALIKE or number < MOST_ALIKE or number == total:
+                shown.append(f"{(line.t_us - ready_us) / 1e6:+9.3f}s  {line.text}")
+            elif number == MOST_ALIKE:
+                shown.append(f"            … {total - MOST_ALIKE} more lines like the last one …")
         return shown
 
 

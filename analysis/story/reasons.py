@@ -40,6 +40,15 @@ REFUSED = {
 NOT_SENT = "an earlier change of the partition is in progress (OPERATION_NOT_ATTEMPTED)"
 """In KRaft mode it is the leader's own queue that answers so (AlterPartitionManager.submit)."""
 
+NOT_TAKEN = {
+    "MESSAGE_TOO_LARGE": "larger than max.request.size or buffer.memory allow",
+    "BUFFER_EXHAUSTED": "no room in buffer.memory within max.block.ms",
+    "TIMED_OUT": "no metadata of its topic within max.block.ms",
+    "CLOSED": "the producer is closed",
+    "SERIALIZATION": "its key or value could not be serialized",
+}
+"""Why a producer did not take a record, by the error that its application got."""
+
 REGISTRATIONS = {
     "registered": "{host} registers with broker epoch {broker_epoch}",
     "fenced": "the controller fences {host}: {why}",

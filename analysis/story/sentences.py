@@ -574,9 +574,16 @@ class Teller:
         return Sentence(f"group {group}: generation {row['generation']}, {whom}")
 
     def _send_failed(self, row: Row) -> Sentence:
+        error, records = row["error"], WORDS["record_ids"](row)
+        if row["partition"] < 0:
+            topic = self.topics.get(row["topic_id"], "")
+            of = f" of {topic}" if topic else ""
+            why = reasons.NOT_TAKEN.get(error, "it does not take it")
+            text = f"the producer of {PLACE} did not take {DETAIL}{of}: {why} ({error})"
+            return Sentence(text, row["node"], records)
         may = "may have been appended" if row["indeterminate"] else "not appended"
-        text = f"{PLACE} failed to send {DETAIL} of {self._place(row)}: {row['error']}, {may}"
-        return Sentence(text, row["node"], WORDS["record_ids"](row))
+        text = f"{PLACE} failed to send {DETAIL} of {self._place(row)}: {error}, {may}"
+        return Sentence(text, row["node"], records)
 
 
 def _reassignment(before: Row, row: Row) -> list[Sentence]:

@@ -116,7 +116,7 @@ class Story:
         kind, place = row["kind"], sentence.place
         if kind not in GATHERED:
             rank = EFFECT if row.get("phase") == "end" else TOLD[kind]
-            self._lines.tell(row["t_us"], row["seq"], str(sentence), rank)
+            self._lines.tell(row["t_us"], row["seq"], str(sentence), rank, sentence.text)
             return
         listing = faults.listing if kind == "SendFailed" else None
         line = self._lines.gather(row["t_us"], row["seq"], sentence.text, listing)

@@ -32,10 +32,14 @@ class KeySent:
 
 @value
 class SendFailed:
-    """A producer failed a batch: its callers got an error."""
+    """A producer failed a batch, or did not take a record: its callers got an error.
 
-    topic_id: str
-    partition: int
+    A record is not taken if it is too large, if metadata or memory is missing for max.block.ms, or
+    if the producer is closed; a record that the application could not serialize has no topic.
+    """
+
+    topic_id: str  # "": the producer has no metadata of the topic
+    partition: int  # −1: the record was not taken
     record_ids: tuple[int, ...]
     error: str
     indeterminate: bool  # True: a broker may have appended it all the same

@@ -11,6 +11,7 @@ from kafkasim.model.client import exceptions
 from kafkasim.model.client.producer.partitioner import Partitioner
 from kafkasim.model.client.producer.producer import producer_config
 from kafkasim.model.config import ConfigError, ProducerConfig
+from kafkasim.model.facts import SendFailed
 from kafkasim.model.records import TopicPartition, headers_size
 from kafkasim.scenarios.applications.handle import Handle
 from kafkasim.scenarios.applications.records.batches import BatchBuilder, Serializer, serialized
@@ -96,13 +97,19 @@ class AIOKafkaProducer:
         Raises:
             KafkaTimeoutError: no metadata, or no memory, within max.block.ms.
             KafkaError: the record is too large.
+            TypeError: the key or value is not bytes; or what their serializers raise.
             ValueError: a timestamp: records carry the host's time.
         """
         if timestamp_ms is not None:
             raise ValueError("timestamp_ms: records carry the time of their host")
-        key_bytes = serialized("key", key, self._key_serializer)
-        value_bytes = serialized("value", value, self._value_serializer)
         place = self._session
+        try:
+            key_bytes = serialized("key", key, self._key_serializer)
+            value_bytes = serialized("value", value, self._value_serializer)
+        except Exception:
+            record_id = place.payloads.new(place.node, place.number, Payload(None, ()))
+            place.port.record(SendFailed("", -1, (record_id,), "SERIALIZATION", False, 0, 0))
+            raise
         headers = tuple(headers or ())
         record_id = place.payloads.new(place.node, place.number, Payload(value_bytes, headers))
         size = -1 if value_bytes is None else len(value_bytes)

@@ -295,3 +295,23 @@ def test_a_waiter_for_memory_waits_although_its_batch_has_room() -> None:
     log.script = [None]
     h.run(2)
     assert ([c in h.replies for c in (3, 4)], len(h.withheld)) == ([True, False], 2)
+
+
+def test_max_request_size_counts_for_every_record_and_before_compression() -> None:
+    h, _ = start(max_request_size=1000, batch_size=16384)
+    fits = 1000 - 61 - 21 - 1 - 2 - 1  # overheads of batch and record, null key, length, headers
+    assert h.result("send", "t", None, 0, fits, None, False) is None
+    error = h.result("send", "t", None, 1, fits + 1, None, False)
+    assert str(error) == (
+        "MESSAGE_TOO_LARGE: The message is 1001 bytes when serialized which is larger than 1000,"
+        " which is the value of the max.request.size configuration."
+    )
+    assert [(fact.record_ids, fact.partition) for fact in h.of(SendFailed)] == [((1,), -1)]
+
+
+def test_what_a_closed_producer_is_given_is_a_send_that_failed() -> None:
+    h, _ = start()
+    h.call("close")
+    h.run(100)
+    assert h.result("send", "t", None, 3, 10, None, False).error == "CLOSED"
+    assert [(fact.record_ids, fact.error) for fact in h.of(SendFailed)] == [((3,), "CLOSED")]

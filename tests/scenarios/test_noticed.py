@@ -54,11 +54,14 @@ def test_a_producer_that_is_held_back_is_told_with_its_silence() -> None:
 def test_a_failure_ends_a_silence_that_no_acknowledgement_ends() -> None:
     assert told((1, acked(1, 6000)), (30, failed(2))) == [
         (
-            "topic T: 1 record acknowledged, 2 failed; latency p50 6 ms, p99 6 ms, max 6 ms"
-            " (T-0, sent at +0.994s); at most 29.0 s between two acknowledgements (until +30.000s)"
+            "topic T: 1 record acknowledged, 2 failed (REQUEST_TIMED_OUT); latency p50 6 ms,"
+            " p99 6 ms, max 6 ms (T-0, sent at +0.994s); at most 29.0 s between two"
+            " acknowledgements (until +30.000s)"
         )
     ]
-    assert told((30, failed(2))) == ["topic T: 0 records acknowledged, 2 failed"]
+    assert told((30, failed(2))) == [
+        "topic T: 0 records acknowledged, 2 failed (REQUEST_TIMED_OUT)"
+    ]
 
 
 def test_a_group_is_told_with_what_it_read_again() -> None:

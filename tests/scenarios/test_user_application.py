@@ -436,3 +436,17 @@ def test_explain_takes_an_application(capsys) -> None:
     first, *steps = capsys.readouterr().out.splitlines()
     assert first.startswith("skipped-by-commit in orders-")
     assert "=>" in "".join(steps)
+
+
+def test_a_record_that_cannot_be_serialized_is_a_send_that_failed(write) -> None:
+    app = write(
+        body_of_main(
+            "async with AIOKafkaProducer() as receipts:",
+            "    try:",
+            "        await receipts.send('receipts', 'no bytes')",
+            "    except TypeError:",
+            "        pass",
+        )
+    )
+    (failed,) = run(app).facts("SendFailed").to_pylist()
+    assert (failed["error"], failed["partition"]) == ("SERIALIZATION", -1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from kafkasim.analysis.judging.findings import Findings
 from kafkasim.analysis.judging.history.history import History
 from kafkasim.model import facts
+from kafkasim.model.facts.names import record
 
 
 class StableReads:
@@ -32,8 +33,8 @@ class StableReads:
                 lost = self._history.partition(*key).lost(offset)
                 self._findings.add(
                     "STABLEREAD", seq, t, key,
-                    f"{node} read record {record_id} at offset {offset}, where another read gave"
-                    f" record {known}", lost,
+                    f"{node} read {record(record_id)} at offset {offset}, where another read gave"
+                    f" {record(known)}", lost,
                 )  # fmt: skip
         if fact.offsets:
             state, last = self._history.partition(*key), fact.offsets[-1]

@@ -18,9 +18,21 @@ from kafkasim.model.client.producer.compression import (
     StatedRatios,
 )
 from kafkasim.model.config import ProducerConfig
-from kafkasim.model.records import BATCH_OVERHEAD, NO_HEADERS, Record, TopicPartition, record_size
+from kafkasim.model.records import (
+    BATCH_OVERHEAD,
+    NO_HEADERS,
+    Record,
+    TopicPartition,
+    record_size,
+    varint_size,
+)
 
 NEVER = 1 << 62
+
+MAX_VARINT = 5
+MAX_RECORD_OVERHEAD = 21
+"""The most bytes of a record's attributes, deltas and length (DefaultRecord)."""
+
 STATED_RATIOS = StatedRatios()
 
 
@@ -49,6 +61,9 @@ class RecordAccumulator:
         self.incomplete: dict[int, ProducerBatch] = {}  # without a result; by number, oldest first
         self.skips_linger = False  # batches are ready at once: memory is short, flush or close
         self._free_bytes = config.buffer_memory
+        # Keys, values and headers of fewer bytes make no record that is too large.
+        overheads = BATCH_OVERHEAD + MAX_RECORD_OVERHEAD + 2 * MAX_VARINT
+        self._surely_small = min(config.max_request_size, config.buffer_memory) - overheads
         self._last_number = 0  # of a batch
         self._flushes: list[tuple[int, int]] = []  # (call, number of the last batch it waits for)
         self._first_sizes: dict[tuple[int, ...], int] = {}  # of a batch's first record
@@ -80,9 +95,7 @@ class RecordAccumulator:
         ``key_size`` is −1 for no key. ``ack_call`` is the call that gets the result, if any.
         ``may_allocate`` is False if other records wait for memory and this one must not overtake
         them.
-
-        Raises:
-            KafkaError: the record is larger than max.request.size or buffer.memory.
+        The record is not too large (:meth:`too_large`).
         """
         batches = queue.batches
         batch = batches[-1] if batches else None
@@ -110,6 +123,27 @@ class RecordAccumulator:
         if total >= self._batch_size:
             batch.full = True
         return batch
+
+    def too_large(self, key_size: int, value_size: int, headers_size: int) -> KafkaError | None:
+        """Return the error of a record that is larger than max.request.size or buffer.memory.
+
+        It is asked of every record, and before compression (KafkaProducer.ensureValidRecordSize):
+        what counts is the most that a batch with this record alone may take.
+        """
+        if key_size + value_size + headers_size < self._surely_small:
+            return None
+        parts = (key_size, value_size)
+        size = sum([varint_size(part) + max(part, 0) for part in parts]) + headers_size
+        size += BATCH_OVERHEAD + MAX_RECORD_OVERHEAD
+        config = self._config
+        text = f"The message is {size} bytes when serialized which is larger than"
+        if size > config.max_request_size:
+            text += f" {config.max_request_size}, which is the value of the max.request.size"
+            return KafkaError("MESSAGE_TOO_LARGE", f"{text} configuration.")
+        if size > config.buffer_memory:
+            text += " the total memory buffer you have configured with the buffer.memory"
+            return KafkaError("MESSAGE_TOO_LARGE", f"{text} configuration.")
+        return None
 
     def append_batch(
         self, queue: PartitionQueue, records: Sequence[Record], call: int, closed: bool, now: int

@@ -140,11 +140,11 @@ class KafkaProducer:
         count. With ``want_ack`` the call -``call`` gets
         (partition, offset) or an error once the record has its result.
         """
-        if self._closed:
-            self.process.out.append(Reply(call, None, KafkaError("CLOSED", "producer is closed")))
-            return
         if len(args) == 6:
             args = (*args, NO_HEADERS)
+        if self._closed:
+            self._not_taken(call, args, KafkaError("CLOSED", "producer is closed"), 0)
+            return
         if self._new_partitioner is not None or callable(args[4]):
             args = self._placed(args, now)
         missing = self._append(call, args, now, not self._for_memory)
@@ -164,6 +164,7 @@ class KafkaProducer:
             self.sender,
             self.transactions,
             self._refuses_batches,
+            self._tell_not_taken,
         )
 
     def _refuses_batches(self) -> KafkaError | None:
@@ -222,22 +223,22 @@ class KafkaProducer:
             sticky = self._sticky.get(topic) or self._new_sticky(topic)
             key_size, queue = -1, self._stick(topic, sticky, count)
         process = self.process
-        try:
-            batch = accumulator.append(
-                queue,
-                key,
-                key_size,
-                record_id,
-                value_size,
-                process.wall_ms(now),
-                call if want_ack else None,
-                may_allocate,
-                now,
-                headers_size,
-            )
-        except KafkaError as error:
-            process.out.append(Reply(call, None, self._not_sent(error)))
+        error = accumulator.too_large(key_size, value_size, headers_size)
+        if error is not None:
+            self._not_taken(call, args, error, 0)
             return None
+        batch = accumulator.append(
+            queue,
+            key,
+            key_size,
+            record_id,
+            value_size,
+            process.wall_ms(now),
+            call if want_ack else None,
+            may_allocate,
+            now,
+            headers_size,
+        )
         if batch is None:
             if len(queue.batches) == 1 and queue.batches[0].full:
                 self.sender.queue_ready(queue, False, now)
@@ -411,12 +412,23 @@ class KafkaProducer:
 
     def _refuse(self, waiting: BlockedSend, error: KafkaError, now: int) -> None:
         waiting.waits = False
-        topic, _, record_id = waiting.args[:3]
+        self._not_taken(waiting.call, waiting.args, error, now - waiting.since)
+
+    def _not_taken(self, call: int, args: Args, error: KafkaError, waited: int) -> None:
+        """Tell that a record did not get into the accumulator, after so many µs."""
+        self._tell_not_taken(args[0], (args[2],), error, waited)
+        self.process.out.append(Reply(call, None, self._not_sent(error)))
+
+    def _tell_not_taken(
+        self,
+        topic: str,
+        record_ids: tuple[int, ...],
+        error: KafkaError,
+        waited: int,
+    ) -> None:
         topic_id = self.metadata.last_topic_ids.get(topic, "")
-        waited = now - waiting.since
-        fact = SendFailed(topic_id, -1, (record_id,), error.error, False, waited, 0)
+        fact = SendFailed(topic_id, -1, record_ids, error.error, False, waited, 0)
         self.process.out.append(fact)
-        self.process.out.append(Reply(waiting.call, None, self._not_sent(error)))
 
     def _not_sent(self, error: KafkaError) -> KafkaError:
         """Return the error of a send; it lets an open transaction fail."""

@@ -30,14 +30,19 @@ class PreparedBatches:
         sender: Sender,
         transactions: TransactionCalls | None,
         refuses: Callable[[], KafkaError | None],
+        tell: Callable[[str, tuple[int, ...], KafkaError, int], None],
     ) -> None:
-        """``refuses()`` returns why no batch may be taken now: the producer is closed, say."""
+        """``refuses()`` returns why no batch may be taken now: the producer is closed, say.
+
+        ``tell(topic, record ids, error, waited_us)`` records that one is not taken.
+        """
         self._process = metadata.connections.process
         self._metadata = metadata
         self._accumulator = accumulator
         self._sender = sender
         self._transactions = transactions
         self._refuses = refuses
+        self._tell = tell
 
     def send(self, call: int, args: tuple[Any, ...], now: int) -> None:
         """Take (topic, partition, records, closed) as one batch.
@@ -49,6 +54,9 @@ class PreparedBatches:
         """
         topic, partition, records, closed = args
         error = self._refuses() or self._take(call, topic, partition, records, closed, now)
+        if error is not None and not isinstance(error, KafkaTimeoutError):
+            ids = tuple([record.value for record in records])
+            self._tell(topic, ids, error, 0)
         self._process.out.append(Reply(call, None, error))
 
     def _take(

@@ -1,0 +1,51 @@
+"""What people report about Kafka: each report is a scenario, and a run of it says what they missed.
+
+The scenarios were written after public reports. Whoever brings one looks for a sentence: why the
+records were read again, for whom the group waits, what ended the broker. The table has it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kafkasim.scenarios import cli
+
+HERE = Path(__file__).parent / "reports"
+
+TOLD: dict[str, tuple[str, ...]] = {
+    "14b-record-too-large": (
+        "pass  record-too-large",
+        "note: not one record was acknowledged: 22 with MESSAGE_TOO_LARGE",
+        "the producer of producer-1 did not take 2 records of big: larger than max.request.size",
+        "more lines like the last one",
+        "topic big: 0 records acknowledged, 22 failed (MESSAGE_TOO_LARGE)",
+    ),
+}
+"""By report: what a run with seed 1 says, in this order."""
+
+
+def said(report: str, capsys: pytest.CaptureFixture[str], *more: str) -> str:
+    """Return what ``kafkasim run --explain`` prints of a report."""
+    cli.invoke(["run", str(HERE / f"{report}.toml"), "--seed", "1", "--explain", *more])
+    return capsys.readouterr().out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("report", [*TOLD])
+def test_a_run_says_what_its_reporter_looks_for(
+    report: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    printed, at = said(report, capsys), 0
+    for sentence in TOLD[report]:
+        at = printed.find(sentence, at)
+        assert at >= 0, f"{sentence!r} is not said, or not there:\n{printed}"
+
+
+@pytest.mark.slow
+def test_a_record_that_no_producer_takes_is_an_event_that_a_scenario_can_forbid(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    never = 'expect.never=["send-failed:MESSAGE_TOO_LARGE"]'
+    assert said("14b-record-too-large", capsys, "--set", never).startswith("fail(")
