@@ -14,11 +14,12 @@ from kafkasim.model import messages as m
 from kafkasim.model.config import BrokerConfig, TopicConfig
 from kafkasim.model.controller.common.image import EVERY_BROKER, MetadataImage
 from kafkasim.model.errors import Errors
-from kafkasim.scenarios.wire.adapters.base import Adapter, Body, Call, asked
+from kafkasim.scenarios.wire.adapters.base import Adapter, Body, Call, asked, by_topic
 
 TOPIC, BROKER, GROUP = 2, 4, 32
 """Types of resources (ConfigResource.Type)."""
 
+_CLIENT_METRICS = 16
 _TYPES = {TOPIC: "topic", BROKER: "broker", GROUP: "group"}
 
 _OF_TOPIC, _OF_BROKER, _OF_ALL_BROKERS, _STATIC, _DEFAULT, _OF_GROUP = 1, 2, 3, 4, 5, 8
@@ -185,8 +186,73 @@ def _altered(call: Call, answers: list[Any]) -> Body:
     return {"Responses": rows}
 
 
+def _replace(call: Call) -> list[Any]:
+    """Return the changes that leave a resource only the settings that AlterConfigs names."""
+    resources = []
+    for each in _served(call):
+        wanted = {row["Name"]: row["Value"] for row in each["Configs"]}
+        changes = [*wanted.items()]
+        changes += [(key, None) for key in _own(call, each) if key not in wanted]
+        kind, name = _TYPES[each["ResourceType"]], each["ResourceName"]
+        resources.append(m.AlterableConfig(kind, name, tuple(changes)))
+    return [m.IncrementalAlterConfigsRequest(tuple(resources))] if resources else asked(call)
+
+
+def _own(call: Call, resource: Body) -> Mapping[str, str]:
+    """Return the settings of a resource itself, without defaults."""
+    kind, name, image = resource["ResourceType"], resource["ResourceName"], call.image
+    if image is None:
+        return {}
+    if kind == BROKER:
+        return image.broker_configs.get(int(name) if name.isdigit() else EVERY_BROKER, {})
+    return (image.configs if kind == TOPIC else image.group_configs).get(name, {})
+
+
+def _list_resources(call: Call, answers: list[Any]) -> Body:
+    """Return the resources that have settings of their own (KIP-1142); topics and brokers, all."""
+    image = call.image
+    found: list[tuple[int, str]] = []
+    if image is not None:
+        found += [(TOPIC, name) for name in sorted(image.topic_names)]
+        found += [(BROKER, str(broker)) for broker in sorted(image.brokers)]
+        found += [(GROUP, name) for name in sorted(image.group_configs)]
+    wanted = call.body.get("ResourceTypes", [_CLIENT_METRICS]) or [TOPIC, BROKER, GROUP]
+    rows = [{"ResourceName": name, "ResourceType": kind} for kind, name in found if kind in wanted]
+    return {"ErrorCode": Errors.NONE, "ConfigResources": rows}
+
+
+def _log_dirs(call: Call, answers: list[Any]) -> Body:
+    """Return the broker's log directories, and in each the sizes of its partitions."""
+    kafka = call.broker.kafka
+    if kafka is None:
+        return {"ErrorCode": Errors.BROKER_NOT_AVAILABLE}
+    topics = call.body["Topics"]
+    wanted = None if topics is None else {t["Topic"]: t["Partitions"] for t in topics}
+    replicas, results = kafka.replicas, []
+    for directory in replicas.logs.directories:
+        if not directory.online:
+            row = {"ErrorCode": Errors.KAFKA_STORAGE_ERROR, "LogDir": directory.path}
+            results.append(row)
+            continue
+        rows = []
+        for tp in replicas.logs.placed_in(directory):
+            hosted = replicas.hosted.online.get(tp)
+            if hosted is None or (
+                wanted is not None and tp.partition not in wanted.get(tp.topic, ())
+            ):
+                continue
+            size = hosted.log.size
+            rows.append((tp, {"PartitionIndex": tp.partition, "PartitionSize": size}))
+        found = by_topic(rows)
+        results.append({"ErrorCode": Errors.NONE, "LogDir": directory.path, "Topics": found})
+    return {"ErrorCode": Errors.NONE, "Results": results}
+
+
 CONFIGS: dict[str, Adapter] = {
     "DescribeConfigs": Adapter(1, 4, asked, _describe),
+    "AlterConfigs": Adapter(0, 2, _replace, _altered),
+    "ListConfigResources": Adapter(0, 1, asked, _list_resources),
+    "DescribeLogDirs": Adapter(1, 4, asked, _log_dirs),
     "IncrementalAlterConfigs": Adapter(0, 1, _alter, _altered),
 }
 """By the API's name."""

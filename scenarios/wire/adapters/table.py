@@ -9,6 +9,7 @@ from kafkasim.scenarios.wire.adapters.admin import ADMIN
 from kafkasim.scenarios.wire.adapters.base import Adapter, Body, Call
 from kafkasim.scenarios.wire.adapters.data import DATA
 from kafkasim.scenarios.wire.adapters.groups import GROUPS
+from kafkasim.scenarios.wire.adapters.share import SHARE
 from kafkasim.scenarios.wire.adapters.transactions import TRANSACTIONS
 from kafkasim.scenarios.wire.schemas import API_VERSIONS, served_schemas
 
@@ -32,7 +33,7 @@ ADAPTERS: dict[int, Adapter] = {
     API_VERSIONS: Adapter(0, 4, lambda call: [ApiVersionsRequest()], _versions),
     **{
         served_schemas().keys[name]: adapter
-        for name, adapter in {**DATA, **GROUPS, **TRANSACTIONS, **ADMIN}.items()
+        for name, adapter in {**DATA, **GROUPS, **SHARE, **TRANSACTIONS, **ADMIN}.items()
     },
 }
 """By api key."""

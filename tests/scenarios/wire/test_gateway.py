@@ -277,3 +277,88 @@ def test_there_is_no_other_broker(session: Session) -> None:
     with pytest.raises(SessionError, match="no broker 'controller-1'"):
         Connection(session, "controller-1")
     assert KEYS["Produce"] == 0
+
+
+def test_a_share_group_acquires_and_acknowledges(session: Session) -> None:
+    leader = leader_of(session, "shared")
+    setting = {"Name": "share.auto.offset.reset", "ConfigOperation": 0, "Value": "earliest"}
+    resource = {"ResourceType": 32, "ResourceName": "workers", "Configs": [setting]}
+    (row,) = leader.ask("IncrementalAlterConfigs", {"Resources": [resource]})["Responses"]
+    assert row["ErrorCode"] == 0, row
+    leader.produce("shared", built(ROWS))
+    leader.run(1_000_000)
+    member: dict[str, Any] = {"GroupId": "workers", "MemberId": "AAAAAAAAAAAAAAAAAAAAAw"}
+    epoch, given = 0, []
+    for _ in range(30):
+        asked = {"CoordinatorKeys": ["workers"], "KeyType": 0}
+        (row,) = leader.ask("FindCoordinator", asked)["Coordinators"]
+        if row["ErrorCode"] == 0:
+            coordinator = Connection(session, f"broker-{row['NodeId']}")
+            beat = {**member, "MemberEpoch": epoch, "RackId": None}
+            names = None if epoch else ["shared"]
+            answer = coordinator.ask("ShareGroupHeartbeat", {**beat, "SubscribedTopicNames": names})
+            epoch = answer["MemberEpoch"]
+            given = (answer["Assignment"] or {}).get("TopicPartitions")
+            if given:
+                break
+        leader.run(1_000_000)
+    assert given
+    assert given[0]["TopicId"] == leader.topic_id("shared")
+    part: dict[str, Any] = {"PartitionIndex": 0, "AcknowledgementBatches": []}
+    topics = [{"TopicId": leader.topic_id("shared"), "Partitions": [part]}]
+    fetch: dict[str, Any] = {
+        **member, "MaxWaitMs": 500, "MinBytes": 1, "MaxBytes": 1 << 20, "MaxRecords": 100,
+        "BatchSize": 100, "ForgottenTopicsData": [],
+    }  # fmt: skip
+    acquired: list[Any] = []
+    for session_epoch in range(20):
+        now = topics if session_epoch == 0 else []
+        body = {**fetch, "ShareSessionEpoch": session_epoch, "Topics": now}
+        answer = leader.ask("ShareFetch", body)
+        assert answer["ErrorCode"] == 0, answer
+        for topic in answer["Responses"]:
+            acquired += topic["Partitions"][0]["AcquiredRecords"]
+        if acquired:
+            break
+    assert [(row["FirstOffset"], row["LastOffset"]) for row in acquired] == [(0, 3)]
+    batch = {"FirstOffset": 0, "LastOffset": 3, "AcknowledgeTypes": [1]}
+    done = {**part, "AcknowledgementBatches": [batch]}
+    topics = [{"TopicId": leader.topic_id("shared"), "Partitions": [done]}]
+    body = {**member, "ShareSessionEpoch": session_epoch + 1, "Topics": topics}
+    (topic,) = leader.ask("ShareAcknowledge", body)["Responses"]
+    assert topic["Partitions"][0]["ErrorCode"] == 0
+    groups = {"Groups": [{"GroupId": "workers", "Topics": None}]}
+    (group,) = coordinator.ask("DescribeShareGroupOffsets", groups)["Groups"]
+    (topic,) = group["Topics"]
+    assert topic["TopicName"] == "shared"
+    assert [row["ErrorCode"] for row in topic["Partitions"]] == [0, 0, 0]
+    again = leader.ask(
+        "ShareFetch", {**fetch, "ShareSessionEpoch": session_epoch + 2, "Topics": []}
+    )
+    assert [
+        row for topic in again["Responses"] for row in topic["Partitions"][0]["AcquiredRecords"]
+    ] == []
+
+
+def test_log_directories_have_the_sizes_of_their_partitions(session: Session) -> None:
+    leader = leader_of(session, "sized")
+    leader.produce("sized", built(ROWS))
+    asked = {"Topics": [{"Topic": "sized", "Partitions": [0]}]}
+    (directory,) = leader.ask("DescribeLogDirs", asked)["Results"]
+    (topic,) = directory["Topics"]
+    assert topic["Partitions"][0]["PartitionSize"] == len(built(ROWS))
+
+
+def test_alter_configs_leaves_only_what_it_names(client: Connection) -> None:
+    client.create("replaced", retention_ms="60000")
+    row = {"Name": "segment.ms", "Value": "7000"}
+    resource = {"ResourceType": 2, "ResourceName": "replaced", "Configs": [row]}
+    (answer,) = client.ask("AlterConfigs", {"Resources": [resource]})["Responses"]
+    assert answer["ErrorCode"] == 0, answer
+    client.run(500_000)
+    asked = {"ResourceType": 2, "ResourceName": "replaced", "ConfigurationKeys": None}
+    (found,) = client.ask("DescribeConfigs", {"Resources": [asked]})["Results"]
+    own = {each["Name"]: each["Value"] for each in found["Configs"] if each["ConfigSource"] == 1}
+    assert own == {"segment.ms": "7000"}
+    listed = client.ask("ListConfigResources", {"ResourceTypes": [2]})["ConfigResources"]
+    assert {"ResourceName": "replaced", "ResourceType": 2} in listed
