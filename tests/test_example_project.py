@@ -56,8 +56,8 @@ def test_the_example_project_passes_with_the_installed_wheel(tmp_path: Path) -> 
     assert Path(where.strip()).is_relative_to(tmp_path)
     project = tmp_path / "project"
     project.mkdir()
-    for file in ("shop.toml", "test_shop.py", "billing.py"):
+    for file in ("shop.toml", "test_shop.py", "test_service.py", "billing.py"):
         (project / file).write_text((EXAMPLE / file).read_text())
     (project / "pytest.ini").write_text("[pytest]\n")
     told = _run(python, "-m", "pytest", "-q", "--kafkasim-seed", "7", cwd=project)
-    assert "6 passed" in told
+    assert "7 passed" in told

@@ -45,3 +45,15 @@ def test_the_seed_is_an_option_and_a_failure_says_how_to_run_it_again(pytester: 
         "  kafkasim replay *run-0",
         "  kafkasim explain *run-0",
     ])  # fmt: skip
+
+
+@pytest.mark.slow
+def test_a_failed_test_with_a_cluster_names_its_journal_and_the_command(pytester: Any) -> None:
+    pytester.makepyfile(
+        "def test_it(kafka_cluster):\n    assert not kafka_cluster.bootstrap_servers"
+    )
+    known = any(one.value == PLUGIN for one in entry_points(group="pytest11"))  # installed
+    loaded = () if known else ("-p", PLUGIN)
+    told = pytester.runpytest("-p", "no:randomly", *loaded)
+    told.assert_outcomes(failed=1)
+    told.stdout.fnmatch_lines(["the session is in *session.kafkasim", "  kafkasim replay *"])

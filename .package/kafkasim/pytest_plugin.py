@@ -4,19 +4,30 @@
         outcome = kafka.run("my.toml")
         assert outcome.verdict == "pass", kafka.why(outcome)
 
+The fixture ``kafka_cluster`` serves a cluster to real clients, in any language:
+
+    def test_no_payment_is_lost(kafka_cluster):
+        service = start_my_service(kafka_cluster.bootstrap_servers)
+        with kafka_cluster.fault("gc-pause", node="broker-1", duration="15s"):
+            service.pay(100)
+        assert kafka_cluster.verdict().anomalies == []
+
 pytest loads the plugin by itself where kafkasim is installed. A failed test shows the seed, the
 anomalies and the command that runs it again for each run that it made.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import kafkasim
+
+if TYPE_CHECKING:
+    from kafkasim.scenarios.wire.fixture import KafkaCluster
 
 SEED = "--kafkasim-seed"
 
@@ -78,7 +89,21 @@ def kafka(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return runner
 
 
+@pytest.fixture
+def kafka_cluster(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[KafkaCluster]:
+    """Serve a simulated cluster to real clients: ``kafka_cluster.bootstrap_servers``."""
+    from kafkasim.scenarios.wire.fixture import KafkaCluster
+
+    cluster = KafkaCluster(tmp_path_factory.mktemp("kafkasim"))
+    request.node.stash[_CLUSTER] = cluster
+    yield cluster
+    cluster.stop()
+
+
 _RUNNER = pytest.StashKey[Kafka]()
+_CLUSTER: pytest.StashKey[KafkaCluster] = pytest.StashKey()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -95,4 +120,8 @@ def pytest_runtest_makereport(item: pytest.Item) -> Any:
             lines.append(f"  kafkasim replay {outcome.directory}")
             lines.append(f"  kafkasim explain {outcome.directory}")
         report.sections.append(("kafkasim", "\n".join(lines)))
+    cluster = item.stash.get(_CLUSTER, None)
+    if report.when == "call" and report.failed and cluster is not None and cluster.journal.exists():
+        text = f"the session is in {cluster.journal}\n  {cluster.replay_command}"
+        report.sections.append(("kafkasim", text))
     return report

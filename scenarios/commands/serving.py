@@ -143,7 +143,10 @@ def inject(
     for_: Annotated[str, typer.Option("--for", metavar="TIME", help="How long it lasts.")] = "",
     peers: Annotated[
         list[str] | None,
-        typer.Option("--peer", help="The far side of a link; without one, every other host."),
+        typer.Option(
+            "--peer",
+            help="The far side of a link: a host, or servers (all others); default: all hosts.",
+        ),
     ] = None,
     keys: Annotated[
         list[str] | None,

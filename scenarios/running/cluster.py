@@ -85,6 +85,11 @@ class Cluster:
     def _on_phase(self, _seq: int, _t: int, _node: str, fact: facts.Phase) -> None:
         self._ready = self._ready or fact.phase == "ready"
 
+    @property
+    def servers(self) -> list[str]:
+        """The names of the hosts of controllers, of the ensemble and of brokers."""
+        return [host.name for host in [*self.controllers, *self.zookeepers, *self.brokers]]
+
     def start_servers(self) -> None:
         """Start all controllers or the ensemble, then all brokers."""
         for host in [*self.controllers, *self.zookeepers, *self.brokers]:

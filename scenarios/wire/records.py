@@ -38,6 +38,7 @@ _EPOCH, _CRC, _ATTRIBUTES, _MAX_TIMESTAMP = 12, 17, 21, 35  # positions in the h
 _LENGTH_END = 12  # what stands before the part that the length counts
 _CODEC, _LOG_APPEND_TIME, _TRANSACTIONAL, _CONTROL, _HORIZON = 7, 0x08, 0x10, 0x20, 0x40
 _COUNT_BITS = 17
+_NULL = 1  # the length −1 as a varint
 
 
 class Received:
@@ -118,21 +119,30 @@ def _walked(body: bytes, received: Received, first_ms: int) -> tuple[Record, ...
     records, at, number = [], 0, received.first_id
     for _ in range(received.count):
         start = at
-        length = body[at]
-        if length < 0x80:
-            length, at = length >> 1, at + 1
-        else:
-            length, at = read_signed(body, at)
+        length, at = read_signed(body, at)
         end = at + length
-        timestamp, at = read_signed(body, at + 1)
-        _, at = read_signed(body, at)  # the offset delta
-        size, at = read_signed(body, at)
+        at += 1  # the attributes
+        byte = body[at]
+        if byte < 0x80:  # most varints have one byte, and the loop is as fast as this is
+            timestamp, at = (byte >> 1) ^ -(byte & 1), at + 1
+        else:
+            timestamp, at = read_signed(body, at)
+        while body[at] >= 0x80:  # the offset delta
+            at += 1
+        at += 1
+        byte = body[at]
         key = None
-        if size >= 0:
+        if byte == _NULL:
+            at += 1
+        else:
+            size, at = read_signed(body, at)
+            if size < 0:
+                raise ValueError(f"a key of {size} bytes")
             key = body[at : at + size]
             at += size
-        kind = TombstoneId if body[at] == 1 else RecordId  # a length of −1 is the byte 1
-        record_id = kind(number)
+        if not at < end <= len(body) or len(key or b"") > end - start:
+            raise ValueError("a record ends outside of its batch")
+        record_id = (TombstoneId if body[at] == _NULL else RecordId)(number)
         record_id.received = received
         records.append(Record(key, record_id, end - start, first_ms + timestamp))
         number += 1

@@ -29,6 +29,9 @@ from kafkasim.sim.faults.kinds import KINDS, FaultError, validate
 OUTSIDE_PREFIX = "outside/"
 HOSTS_MAX = 10_000
 
+SERVERS = "servers"
+"""As a peer of a link, all other brokers and controllers: clients still reach the node."""
+
 
 class LiveRun(ScenarioRun):
     """A run without judges: its memory does not grow with its facts."""
@@ -128,6 +131,8 @@ class Session:
             if table.kind == "nemesis":
                 raise SessionError("kind: a nemesis is drawn before a run; give a fault of its own")
             nodes = [*node_names(scenario), *self.hosts]
+            if SERVERS in table.peers:
+                table = table.model_copy(update={"peers": self._with_servers(table)})
             fault = translate(table, nodes, self._draws, combined=scenario.cluster.combined)
             places = [*nodes, *ANY] if KINDS[table.kind].link else self.run.world.hosts
             validate(fault, dict.fromkeys(places))
@@ -139,6 +144,13 @@ class Session:
             raise SessionError(str(error)) from None
         self.run.faults.injector.arm([fault], self.run.world.now)
         return f"{fault.kind} {'+'.join(fault.targets)}"
+
+    def _with_servers(self, table: FaultTable) -> list[str]:
+        """Return the far side of a link with all other servers in place of their common name."""
+        named = [
+            node for node in self.run.cluster.servers if node not in (table.node, *table.nodes)
+        ]
+        return list(dict.fromkeys([*named, *[each for each in table.peers if each != SERVERS]]))
 
     def heal(self) -> None:
         """End all faults and start what they took down; later faults may start again."""

@@ -75,6 +75,15 @@ def test_records_that_cannot_be_read_are_corrupt_even_if_their_checksum_is_right
     assert RecordBatch in kinds
 
 
+def test_a_record_of_negative_length_ends_the_walk() -> None:
+    """Else a count of 2^31 would go round and round in a few bytes."""
+    data = bytearray(built(ROWS))
+    data[61] = 3  # a length of −2
+    struct.pack_into(">i", data, 57, 2**31 - 1)
+    struct.pack_into(">I", data, 17, crc32c(bytes(data[21:])))
+    assert type(decoded(bytes(data), TP)) is CorruptBatch
+
+
 def test_ids_follow_from_the_bytes_and_grow_with_the_sequence() -> None:
     first = decoded(built(ROWS, producer_id=9, producer_epoch=0, base_sequence=0), TP)
     again = decoded(built(ROWS, producer_id=9, producer_epoch=0, base_sequence=0), TP)
