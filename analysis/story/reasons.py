@@ -77,6 +77,8 @@ WHY: dict[str, dict[str, str]] = {
     "HostStopped": {
         "shutdown": "has shut down",
         "application-returned": "ends, as its application has returned; its clients are not closed",
+        "halt": "ends itself",
+        "disk-error": "does not start: its disk cannot be read",
         "power-loss": "stops: power loss; data that it had not flushed is lost",
     },
     "Positioned": {

@@ -42,7 +42,7 @@ Template = str | Callable[[Row], str]
 SAID: dict[str, tuple[str, Template]] = {
     # The run and its hosts.
     "HostStarted": ("", lambda row: "{node} starts" + " again" * (row["incarnation"] > 0)),
-    "HostStopped": ("", "{node} {why}"),
+    "HostStopped": ("", lambda row: "{node} {why}" + ": {detail}" * bool(row["detail"])),
     "HostPaused": ("", "{node} is paused for {lasts}"),
     "HostResumed": ("", "{node} resumes"),
     "DiskReplaced": ("", "{node} gets an empty disk"),
@@ -95,7 +95,7 @@ SAID: dict[str, tuple[str, Template]] = {
     "BrokerState": ("2.3", "{node} is {state}"),
     "ControllerActive": ("2.3", lambda row: "{node} "
         + ("becomes the active" if row["active"] else "resigns as")
-        + " controller (epoch {epoch})"),
+        + " controller (epoch {epoch})" + ": {reason}" * bool(row["reason"])),
     "TopicDeleted": ("", "topic {topic} is deleted"),
     "RaftRole": ("2.2", lambda row: "{node} is {role} of the metadata quorum in epoch {epoch}"
         + ", leader {leader}" * (row["leader"] >= 0)),

@@ -47,6 +47,7 @@ class ControllerActive:
 
     epoch: int
     active: bool  # True: became
+    reason: str = ""  # in words: what ended the leadership before this one, or this one
 
 
 @value

@@ -22,6 +22,7 @@ class HostStopped:
     # crash | power-loss | shutdown (clean) | halt (an error of its own) | application-failed |
     # application-returned (its clients are not closed) | disk-error (unreadable at the start)
     reason: str
+    detail: str = ""  # of a halt: the error
 
 
 @value

@@ -224,6 +224,11 @@ class RaftClient:
             self._timer.await_election(now)
             self.fetcher.poll(now)
 
+    @property
+    def cause(self) -> str:
+        """What ended the last leadership that this replica knew of, in words."""
+        return self.quorum.cause
+
     def on_request(self, item: Request, now: int) -> None:
         """Serve a request of the quorum or about it; the answer may come later."""
         if self.quorum.halted:
@@ -379,6 +384,8 @@ class RaftClient:
         self._elections.on_timeout(now)
 
     def _on_quorum_lost(self, now: int) -> None:
+        self.quorum.cause = "no majority of voters has fetched from it for one and a half times"
+        self.quorum.cause += " controller.quorum.fetch.timeout.ms"
         self._on_resign(self.epoch, now)
 
     def _on_resign(self, epoch: int, now: int) -> None:
@@ -412,6 +419,7 @@ class RaftClient:
     def _on_shutdown(self, message: None, now: int) -> None:
         deadline = now + SHUTDOWN_TIMEOUT_US
         self._context.timers.arm(SHUTDOWN_TIMER, deadline, LANE, self._end_shutdown)
+        self.quorum.cause = "it shuts down"
         self._on_resign(self.epoch, now)
         voters = self.voter_sets
         if not voters.others or self.leader_id != NONE or not voters.is_voter:

@@ -104,7 +104,8 @@ class EffectRunner:
         process: whose ``out`` is performed.
         hardware: of the host that it runs on.
         draw: the host's random stream; returns 0 <= x < 1.
-        exit_process: ends the process (reason, how its connections end, and how long after now).
+        exit_process: ends the process (reason, how its connections end, how long after now, and
+            the error of a halt).
     """
 
     __slots__ = (
@@ -141,7 +142,7 @@ class EffectRunner:
         lanes: Lanes,
         receiver: Receiver,
         wakeups: WakeUps,
-        exit_process: Callable[[str, str, int], None],
+        exit_process: Callable[[str, str, int, str], None],
     ) -> None:
         self._process = process
         self._out = process.out
@@ -241,7 +242,7 @@ class EffectRunner:
             return self.drain(held.lane, held)
         files = list(getattr(held.error, "files", ()))
         if not self._process.on_barrier_failed(files, held.error, now):
-            self._exit_process("halt", "reset", 0)
+            self._exit_process("halt", "reset", 0, f"a flush failed: {held.error}")
             return True
         self._out.extend(held.effects)  # behind what follows from the error
         return self.drain(held.lane)
@@ -371,8 +372,10 @@ class EffectRunner:
         self._wakeups.reply(effect)
 
     def _exit(self, effect: Exit, lane: Lane) -> bool:
-        reason, how = ("shutdown", "closed") if effect.clean else ("halt", "reset")
-        self._exit_process(reason, how, self._departs_us)
+        if effect.clean:
+            self._exit_process("shutdown", "closed", self._departs_us, "")
+        else:
+            self._exit_process("halt", "reset", self._departs_us, effect.reason)
         return True
 
 

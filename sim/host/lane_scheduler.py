@@ -36,7 +36,8 @@ class LaneScheduler:
         process: which runs.
         hardware: of the host that it runs on.
         draw: the host's random stream; returns 0 <= x < 1.
-        exit_process: ends the process (reason, how its connections end, and how long after now).
+        exit_process: ends the process (reason, how its connections end, how long after now, and
+            the error of a halt).
         pool_draws: returns the random stream of a pool of threads.
     """
 
@@ -54,7 +55,7 @@ class LaneScheduler:
         network: Network,
         trace: Recorder,
         draw: Callable[[], float],
-        exit_process: Callable[[str, str, int], None],
+        exit_process: Callable[[str, str, int, str], None],
         pool_draws: Callable[[str], Callable[[], float]],
     ) -> None:
         self.process = process

@@ -210,10 +210,11 @@ class Host:
         failures = [] if self.app is None else self.app.failures()
         return [*failures, *self._lanes.process.ground_truth()]
 
-    def _end(self, reason: str, how: str | None, after_us: int = 0) -> None:
+    def _end(self, reason: str, how: str | None, after_us: int = 0, detail: str = "") -> None:
         """Drop all that dies with the process.
 
-        Its connections end by ``how``, so long after now; None is silence.
+        Its connections end by ``how``, so long after now; None is silence. ``detail`` is the error
+        of a halt.
         """
         lanes = self.lanes
         self._lanes = self.card.listener = None
@@ -221,7 +222,7 @@ class Host:
         app = lanes.wakeups.detach()
         for failure in [] if app is None else app.failures():
             self._record(failure)
-        self._record(HostStopped(reason))
+        self._record(HostStopped(reason, detail))
         sockets = list(self.card.sockets.values())
         self.card.sockets.clear()
         for socket in sockets:

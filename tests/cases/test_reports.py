@@ -22,6 +22,27 @@ TOLD: dict[str, tuple[str, ...]] = {
         "more lines like the last one",
         "topic big: 0 records acknowledged, 22 failed (MESSAGE_TOO_LARGE)",
     ),
+    "08-controllers-ephemeral": (
+        "broker-3 ends itself: raft: epoch 1 has leaders 3003 and 3001",
+        "controller-1 becomes the active controller (epoch 1)",
+    ),
+    "09-controller-cpu-starved": (
+        "pass  controller-cpu-starved",
+        (
+            "controller-2 becomes the active controller (epoch 3): nothing was heard of the leader,"
+            " node 3003, for controller.quorum.fetch.timeout.ms"
+        ),
+        "controller-3 resigns as controller (epoch 1): no majority of voters has fetched from it",
+        (
+            "controller-3 resigns as controller (epoch 4): node 3001 is a candidate in the higher"
+            " epoch 5"
+        ),
+    ),
+    "15-disk-full": (
+        "broker-1 ends itself: log directory failed: No space left on device: metrics-2/",
+        "broker-3 becomes the active controller (epoch 2): /controller was free",
+        "broker-1 ends itself: log directory failed: No space left on device: metrics-0/",
+    ),
 }
 """By report: what a run with seed 1 says, in this order."""
 

@@ -36,6 +36,7 @@ class FakeRaft:
         self.log_end_offset = 0
         self.log: list[RecordBatch] = []
         self.calls: list[str] = []
+        self.cause = ""
 
     @property
     def is_leader(self) -> bool:

@@ -113,7 +113,7 @@ def test_a_barrier_on_a_failing_disk_halts_the_process():
     bench.hosts["b"].disk.fail_flushes()
     bench.act("b", lambda p, _now: p.out.append(Barrier(("f",))))
     bench.run(100_000)
-    assert bench.trace.rows[-1][2] == HostStopped("halt")
+    assert bench.trace.rows[-1][2] == HostStopped("halt", "a flush failed: Input/output error")
 
 
 def test_a_process_that_can_do_without_the_files_of_a_barrier_goes_on():
@@ -162,7 +162,8 @@ def test_a_paused_process_hears_of_a_failed_barrier_when_it_resumes():
     bench.run(99_999)
     assert host.alive
     bench.run(10)
-    assert bench.trace.rows[-1] == (100_000, "b", HostStopped("halt"))
+    stopped = HostStopped("halt", "a flush failed: Input/output error")
+    assert bench.trace.rows[-1] == (100_000, "b", stopped)
 
 
 def test_a_host_whose_disk_cannot_be_read_stays_down():
@@ -611,7 +612,8 @@ def test_nothing_behind_an_exit_happens():
         process.out += [Exit("no quorum", False), BrokerState("after")]
 
     bench.act("b", action)
-    assert [fact for _, _, fact in bench.trace.rows] == [HostStarted(0), HostStopped("halt")]
+    stopped = HostStopped("halt", "no quorum")
+    assert [fact for _, _, fact in bench.trace.rows] == [HostStarted(0), stopped]
 
 
 def test_a_crash_from_inside_the_outbox_stops_it_there():

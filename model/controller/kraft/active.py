@@ -79,12 +79,13 @@ class ActiveController:
         self.parked: deque[tuple[int, Request, Any]] = deque()  # (last offset, request, response)
         self._written = -1  # the last offset that this controller wrote
 
-    def activate(self, features: Mapping[str, int], now: int) -> None:
+    def activate(self, features: Mapping[str, int], cause: str, now: int) -> None:
         """Write the bootstrap records into an empty log, and begin the periodic tasks.
 
+        ``cause`` is in words what ended the leadership before; :meth:`resign` takes that of this.
         ``features`` are the levels that kafka-storage format --feature has set.
         """
-        self.out.append(ControllerActive(self.epoch, True))
+        self.out.append(ControllerActive(self.epoch, True, cause))
         if not self.image.features:
             levels = formatted(self.rules.supported_features(), features)
             bootstrap: list[Any] = [
@@ -102,9 +103,9 @@ class ActiveController:
         if self.config.auto_leader_rebalance_enable:
             arm("balance", now + self._balance_interval_us(), LANE, self._on_balance)
 
-    def resign(self) -> None:
+    def resign(self, cause: str) -> None:
         """Stop, and answer the parked requests with NOT_CONTROLLER."""
-        self.out.append(ControllerActive(self.epoch, False))
+        self.out.append(ControllerActive(self.epoch, False, cause))
         for key in PERIODIC:
             self.timers.cancel(key)
         while self.parked:

@@ -106,7 +106,8 @@ class Controller(Process):
         self.committed = CommittedMetadata(self.out, config)
         self._snapshots = SnapshotGenerator(config, now)
         self.active: ActiveController | None = None
-        self._claim: tuple[int, int] | None = None  # (epoch, end offset to be replayed first)
+        # (epoch, end offset to be replayed first, what ended the leadership before in words)
+        self._claim: tuple[int, int, str] | None = None
         self._inbox: deque[Callable[[int], None]] = deque()
         self.listeners = Listeners(self)
         self.raft = self.new_raft(rules, now)
@@ -164,7 +165,8 @@ class Controller(Process):
     def on_leader_change(self, leader_id: int, epoch: int, now: int) -> None:
         """Note the leader, −1 for none; lane ``controller`` acts on it."""
         end_offset = self.raft.log_end_offset
-        self._hand_over(partial(self._on_leadership, leader_id, epoch, end_offset))
+        cause = self.raft.cause
+        self._hand_over(partial(self._on_leadership, leader_id, epoch, end_offset, cause))
 
     def on_commit(self, batches: tuple[RecordBatch, ...], high_watermark: int, now: int) -> None:
         """Replay committed batches, and let lane ``controller`` send the responses parked there."""
@@ -201,28 +203,30 @@ class Controller(Process):
             self._inbox.popleft()(now)
         claim = self._claim
         if claim is not None and self.committed.end_offset >= claim[1]:
-            self._activate(claim[0], now)
+            self._activate(claim[0], claim[2], now)
 
     def _on_committed(self, end_offset: int, now: int) -> None:
         if self.active is not None:
             self.active.complete(end_offset)
 
-    def _on_leadership(self, leader_id: int, epoch: int, end_offset: int, now: int) -> None:
+    def _on_leadership(
+        self, leader_id: int, epoch: int, end_offset: int, cause: str, now: int
+    ) -> None:
         """Resign if another leads or the epoch is new; claim the leadership if it is ours."""
         active, mine = self.active, leader_id == self.node_id
         if not mine or (active is not None and active.epoch != epoch):
             if active is not None:
                 self.active = None
-                active.resign()
+                active.resign(cause)
             self._claim = None
         if mine and self.active is None:
-            self._claim = (epoch, end_offset)
+            self._claim = (epoch, end_offset, cause)
 
-    def _activate(self, epoch: int, now: int) -> None:
+    def _activate(self, epoch: int, cause: str, now: int) -> None:
         """Become active: everything written before this epoch is committed and replayed."""
         self._claim = None
         self.active = ActiveController(
             epoch, self.raft, self.committed, self.config, self.rules, self.placement_rng,
             self.timers, self.out, now,
         )  # fmt: skip
-        self.active.activate(self.features, now)
+        self.active.activate(self.features, cause, now)

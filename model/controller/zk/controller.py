@@ -189,7 +189,7 @@ class KafkaController:
     def shutdown(self, now: int) -> None:
         """Stop: the broker stops."""
         self.events.close()
-        self.election.resign()
+        self.election.resign("its broker stops")
 
     def topic_config_changed(
         self, topic: str, entries: tuple[tuple[str, str], ...], zxid: int
@@ -298,7 +298,7 @@ class KafkaController:
             assert session >= 0, session
 
     def _expire(self) -> Steps:
-        self.election.resign()
+        self.election.resign("its session with ZooKeeper has expired")
         self.process.out.append(Post("zookeeper", self.zk.reinitialise, None))
         yield from ()
 

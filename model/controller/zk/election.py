@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from kafkasim.model.controller.zk.store.controller_store import ControllerStore
 
 OK, NODEEXISTS = ZkError.OK, ZkError.NODEEXISTS
+FREE = "/controller was free: the session of the one before is over, or it resigned"
 NOBODY = -1
 
 
@@ -83,16 +84,17 @@ class ControllerElection:
         was_active = self.is_active
         yield from self._read_controller()
         if was_active and not self.is_active:
-            self._resigned()
+            other = f"broker {self.active_id} is the controller"
+            self._resigned("/controller is gone" if self.active_id == NOBODY else other)
 
-    def resign(self) -> None:
-        """Forget who the controller is, and stop being it."""
+    def resign(self, cause: str) -> None:
+        """Forget who the controller is, and stop being it; ``cause`` says why, in words."""
         was_active, self.active_id = self.is_active, NOBODY
         if was_active:
-            self._resigned()
+            self._resigned(cause)
 
-    def _resigned(self) -> None:
-        self.store.out.append(ControllerActive(self.context.epoch, False))
+    def _resigned(self, cause: str) -> None:
+        self.store.out.append(ControllerActive(self.context.epoch, False, cause))
         self.outcome.resigned()
 
     def _read_controller(self) -> Steps:
@@ -111,7 +113,7 @@ class ControllerElection:
             yield from self.maybe_resign()
             return
         self.active_id = self.broker_id
-        self.store.out.append(ControllerActive(self.context.epoch, True))
+        self.store.out.append(ControllerActive(self.context.epoch, True, FREE))
         try:
             yield from self.outcome.elected()
         except ZkFailed:
@@ -157,5 +159,5 @@ class ControllerElection:
         yield from self._read_controller()
         if self.is_active:
             delete = self.store.guarded(Delete(CONTROLLER))
-            self.resign()
+            self.resign("it could not become active")
             yield (delete,)

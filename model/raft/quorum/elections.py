@@ -88,6 +88,7 @@ class Elections:
         self._log = log
         self._timer = timer
         self._roles = roles
+        self._resigned: Role | None = None  # in which the leader has told that it resigned
 
     # ------------------------------------------------------------------------- requests
 
@@ -102,6 +103,8 @@ class Elections:
         granted = False
         if error is Errors.NONE:
             if request.candidate_epoch > quorum.epoch:
+                quorum.cause = f"node {request.candidate_id} is a candidate in the higher epoch"
+                quorum.cause += f" {request.candidate_epoch}"
                 self._roles.become_unattached(request.candidate_epoch, now)
             if self._is_meant(request.voter_directory_id):
                 granted = self._grants(request)
@@ -139,6 +142,7 @@ class Elections:
                     self._context.config.controller_quorum_election_backoff_max_ms,
                 )
                 self._timer.await_fetch(now, wait_ms * 1000)
+                self._resigned = quorum.role
         response = EndQuorumEpochResponse(error, quorum.leader_id, quorum.epoch)
         self._context.respond(item, response)
 
@@ -173,6 +177,8 @@ class Elections:
             ):
                 quorum.halt(f"told to lead epoch {epoch}, which {role} does not")
         elif epoch > role.epoch:
+            quorum.cause = f"epoch {epoch} has begun"
+            quorum.cause += f", led by node {leader}" * (leader != NONE)
             if leader == NONE:
                 self._roles.become_unattached(epoch, now)
             else:
@@ -226,6 +232,11 @@ class Elections:
             self._roles.become_unattached(role.epoch + 1, now, now)
         elif self._voters.is_voter:
             retries = role.retries + 1 if isinstance(role, Candidate) else 1
+            if isinstance(role, Follower):
+                self._quorum.cause = f"nothing was heard of the leader, node {role.leader}, for"
+                self._quorum.cause += " controller.quorum.fetch.timeout.ms"
+                if role is self._resigned:
+                    self._quorum.cause = f"the leader, node {role.leader}, resigned"
             self._roles.become_prospective(retries, now)
 
     def _act_on_votes(self, role: Prospective | Candidate, now: int) -> None:

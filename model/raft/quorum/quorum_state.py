@@ -20,10 +20,11 @@ class QuorumState:
     """The present role, and whether the replica has halted.
 
     ``entered`` is False until the replica took its first role. ``halted`` is True once the process
-    ends: every handler of the Raft client then returns at once.
+    ends: every handler of the Raft client then returns at once. ``cause`` says in words what ended
+    the last leadership that this replica knew of; nothing is decided by it.
     """
 
-    __slots__ = ("_context", "_store", "entered", "halted", "role")
+    __slots__ = ("_context", "_store", "cause", "entered", "halted", "role")
 
     def __init__(self, context: RaftContext, store: QuorumStateStore) -> None:
         self._context = context
@@ -31,6 +32,7 @@ class QuorumState:
         self.role: Role = Unattached(0)
         self.entered = False
         self.halted = False
+        self.cause = ""
 
     @property
     def epoch(self) -> int:
