@@ -66,6 +66,10 @@ class Schemas:
         """Return whether the table has a version of an API."""
         return key in self.apis and within(version, self.apis[key]["request"]["valid"])
 
+    def newest(self, key: int) -> int:
+        """Return the highest version of an API that the table has."""
+        return max(version for version in range(1 << 8) if self.is_valid(key, version))
+
     def decode_header(self, frame: bytes) -> tuple[Header, int]:
         """Return a request's header without its tagged fields, and the position after it.
 

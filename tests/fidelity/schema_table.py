@@ -38,8 +38,8 @@ def table_of(clients_jar: Path, listener: str | None = "broker") -> dict[str, An
     return {
         str(key): {
             "name": request["name"].removesuffix("Request"),
-            "request": _side(request),
-            "response": _side(responses[key]),
+            "request": side(request),
+            "response": side(responses[key]),
         }
         for key, request in sorted(requests.items())
         if request["validVersions"] != "none"
@@ -47,7 +47,8 @@ def table_of(clients_jar: Path, listener: str | None = "broker") -> dict[str, An
     }
 
 
-def _side(schema: dict[str, Any]) -> dict[str, Any]:
+def side(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the row of one request, response or struct."""
     low, dash, high = schema["validVersions"].partition("-")
     if schema.get("latestVersionUnstable") and dash:
         high = str(int(high) - 1)

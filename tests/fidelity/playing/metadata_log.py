@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from kafkasim.model.values import value
-from tests.fidelity.wire import Codec, Versions, default_of, read_schemas
+from tests.fidelity.schema_table import read_schemas
+from tests.fidelity.wire import fields_of
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _CONTROL = 0x20
@@ -72,12 +73,7 @@ class MetadataReader:
         assert data[0] == 1, "a metadata record of an unknown frame version"
         key, version = data[1], data[2]
         schema = self._by_key[key]
-        flexible = version in Versions(schema["flexibleVersions"])
-        fields = Codec(schema, version, flexible).read_struct(
-            io.BytesIO(data[3:]), schema["fields"]
-        )
-        absent = {each["name"]: default_of(each) for each in schema["fields"]}
-        return schema["name"], uncapitalised(absent | fields)
+        return schema["name"], fields_of(schema, version, data[3:])
 
 
 def end_of_log(data_dir: Path) -> tuple[int, int]:
@@ -143,12 +139,3 @@ def _control(offset: int, epoch: int, key: bytes, data: bytes) -> Iterator[Entry
         yield Entry(offset, epoch, "LeaderChange", {"leaderId": struct.unpack(">hi", data[:6])[1]})
     elif kind == VOTERS:
         yield Entry(offset, epoch, "Voters", {})
-
-
-def uncapitalised(node: Any) -> Any:
-    """Return decoded fields under names with small first letters."""
-    if isinstance(node, list):
-        return [uncapitalised(each) for each in node]
-    if not isinstance(node, dict):
-        return node
-    return {name[:1].lower() + name[1:]: uncapitalised(found) for name, found in node.items()}

@@ -7,14 +7,15 @@ its clients. A record is what ``kafka-dump-log --offsets-decoder`` prints.
 
 from __future__ import annotations
 
-import io
 import struct
 from pathlib import Path
 from typing import Any
 
 from kafkasim.model.values import value
-from tests.fidelity.playing.metadata_log import batches, uncapitalised
-from tests.fidelity.wire import Codec, Versions, default_of, read_schemas
+from kafkasim.scenarios.wire.compiling import within
+from tests.fidelity.playing.metadata_log import batches
+from tests.fidelity.schema_table import read_schemas
+from tests.fidelity.wire import fields_of
 
 
 @value
@@ -71,15 +72,9 @@ class GroupLogReader:
         schema = self._schemas[name]
         version = struct.unpack(">h", data[:2])[0] if version is None else version
         assert version is not None
-        flexible = version in Versions(schema["flexibleVersions"])
         # A key of 4.1 has the version 0, and the number of its kind before it instead.
-        codec = Codec(
-            schema, 0 if "apiKey" in schema and name.endswith("Key") else version, flexible
-        )
-        fields = codec.read_struct(io.BytesIO(data[2:]), schema["fields"])
-        absent = {each["name"]: default_of(each) for each in schema["fields"]}
-        found: dict[str, Any] = uncapitalised(absent | fields)
-        return found
+        own = 0 if "apiKey" in schema and name.endswith("Key") else version
+        return fields_of(schema, own, data[2:], flexible=version)
 
     def _subscription(self, data: bytes) -> dict[str, Any]:
         found = self._decode("ConsumerProtocolSubscription", data)
@@ -98,8 +93,7 @@ def _numbers(schema: dict[str, Any]) -> list[int]:
     """Return the numbers that a record's kind has: until 4.0 they were versions of its key."""
     if "apiKey" in schema:
         return [int(schema["apiKey"])]
-    versions = Versions(schema["validVersions"])
-    return list(range(versions.low, versions.high + 1))
+    return [version for version in range(1 << 8) if within(version, schema["validVersions"])]
 
 
 def _partitions(topics: list[dict[str, Any]]) -> list[tuple[str, int]]:

@@ -7,14 +7,14 @@ coordinator (``common/message/TransactionLog*.json``). What is read is what ``ka
 
 from __future__ import annotations
 
-import io
 import struct
 from pathlib import Path
 from typing import Any
 
 from kafkasim.model.values import value
-from tests.fidelity.playing.metadata_log import batches, uncapitalised
-from tests.fidelity.wire import Codec, Versions, default_of, read_schemas
+from tests.fidelity.playing.metadata_log import batches
+from tests.fidelity.schema_table import read_schemas
+from tests.fidelity.wire import fields_of
 
 STATES = ("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort",
           "Dead", "PrepareEpochFence")  # fmt: skip
@@ -101,11 +101,7 @@ class TransactionLogReader:
     def _decode(self, name: str, data: bytes) -> dict[str, Any]:
         """Return the fields of a struct that begins with its version."""
         schema, version = self._schemas[name], struct.unpack(">h", data[:2])[0]
-        codec = Codec(schema, version, version in Versions(schema["flexibleVersions"]))
-        fields = codec.read_struct(io.BytesIO(data[2:]), schema["fields"])
-        absent = {each["name"]: default_of(each) for each in schema["fields"]}
-        found: dict[str, Any] = uncapitalised(absent | fields)
-        return found
+        return fields_of(schema, version, data[2:])
 
 
 def written(file: Path) -> list[Written]:
