@@ -6,7 +6,9 @@ import difflib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Self, get_type_hints
+from typing import Any, ClassVar, Self, get_type_hints
+
+from kafkasim.model.config.kafka_names import KAFKA_NAMES
 
 MAX_SHORT = 2**15 - 1
 MAX_INT = 2**31 - 1
@@ -50,7 +52,12 @@ def long(default: int, low: int | None = None) -> Any:
 
 @dataclass(frozen=True)
 class Config:
-    """Base of all configurations: parses properties, checks types and ranges."""
+    """Base of all configurations: parses properties, checks types and ranges.
+
+    ``kind`` is that of :data:`.kafka_names.KAFKA_NAMES` which has these settings.
+    """
+
+    kind: ClassVar[str] = ""
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, Any]) -> Self:
@@ -67,7 +74,7 @@ class Config:
         for key, raw in properties.items():
             name = known.get(key)
             if name is None:
-                raise ConfigError(key, _unknown(key, sorted(known)))
+                raise ConfigError(key, unknown(key, cls.kind, sorted(known)))
             values[name] = _parse(key, raw, hints[name])
         return cls(**values)
 
@@ -121,7 +128,17 @@ def _hints(config: type) -> dict[str, Any]:
     return known
 
 
-def _unknown(key: str, known: list[str]) -> str:
+def unknown(key: str, kind: str, known: list[str]) -> str:
+    """Return what is wrong with a key that is none of the known ones of a kind of settings.
+
+    A name of Kafka's own is never taken for a misspelt other one.
+    """
+    kinds = [each for each in KAFKA_NAMES if key in KAFKA_NAMES[each]]
+    if kind in kinds:
+        return "is a property of Kafka that is not modelled"
+    if kinds:
+        whose = " and ".join(f"{each}s" for each in kinds)
+        return f"unknown key here: in Kafka it is a property of {whose}"
     near = difflib.get_close_matches(key, known, n=3, cutoff=0.5)
     if near:
         return f"unknown key; did you mean {' or '.join(near)}?"

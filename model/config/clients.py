@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from kafkasim.model.config.base import MAX_INT, Config, ConfigError, long, setting
 
@@ -42,6 +43,8 @@ class ClientConfig(Config):
 @dataclass(frozen=True)
 class ProducerConfig(ClientConfig):
     """The settings of a producer."""
+
+    kind: ClassVar[str] = "producer"
 
     acks: str = setting("all", allowed=("all", "-1", "0", "1"))  # all: the whole ISR
     enable_idempotence: bool = setting(True)  # sequence numbers: no duplicates, in order
@@ -108,6 +111,8 @@ class ConsumerConfig(ClientConfig):
     With group.protocol=consumer (KIP-848) the broker has the session timeout, the heartbeat
     interval and the assignor, and the settings of those names must not be set here.
     """
+
+    kind: ClassVar[str] = "consumer"
 
     group_protocol: str = setting("classic", allowed=("classic", "consumer"))
     group_remote_assignor: str | None = setting(None)  # None: the broker's default

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from kafkasim.model.config.base import (
     MAX_INT,
@@ -34,18 +34,44 @@ RACK_AWARE = (
     "org.apache.kafka.common.replica.RackAwareReplicaSelector",
 )
 IBP_VERSIONS = (
-    "2.4", "2.5", "2.6", "2.7", "2.8", "3.0", "3.1", "3.2", "3.3", "3.4", "3.5", "3.6", "3.7",
-    "3.8", "3.9",
+    "2.4-IV0", "2.4-IV1", "2.5-IV0", "2.6-IV0", "2.7-IV0", "2.7-IV1", "2.7-IV2", "2.8-IV0",
+    "2.8-IV1", "3.0-IV0", "3.0-IV1", "3.1-IV0", "3.2-IV0", "3.3-IV0", "3.3-IV1", "3.3-IV2",
+    "3.3-IV3", "3.4-IV0", "3.5-IV0", "3.5-IV1", "3.5-IV2", "3.6-IV0", "3.6-IV1", "3.6-IV2",
+    "3.7-IV0", "3.7-IV1", "3.7-IV2", "3.7-IV3", "3.7-IV4", "3.8-IV0", "3.9-IV0",
 )  # fmt: skip
+"""Values of inter.broker.protocol.version that are modelled, oldest first (MetadataVersion)."""
+
 LEAST_SEGMENT_BYTES = 1024 * 1024
 """Of log.segment.bytes since 4.0, and of a topic's segment.bytes since 4.1 (KIP-1030)."""
 
 _THROTTLED = re.compile(r"([0-9]+:[0-9]+)?")
 
 
+def ibp(text: str) -> str:
+    """Return which of ``IBP_VERSIONS`` a value of inter.broker.protocol.version means.
+
+    Of ``2.8.0`` the first two parts count, and ``2.8`` is the last of 2.8
+    (MetadataVersion.fromVersionString).
+
+    Raises:
+        ConfigError: it means none of them.
+    """
+    short = ".".join(text.split(".")[:2])
+    found = [each for each in IBP_VERSIONS if short in (each, each.partition("-")[0])]
+    if not found:
+        raise ConfigError(
+            "inter.broker.protocol.version",
+            f"{text!r} is not modelled; allowed: {IBP_VERSIONS[0]} to {IBP_VERSIONS[-1]}, also as"
+            " 2.8 or 2.8.0",
+        )
+    return found[-1]
+
+
 @dataclass(frozen=True)
 class TopicConfig(Config):
     """The settings of a topic (LogConfig)."""
+
+    kind: ClassVar[str] = "topic"
 
     cleanup_policy: str = setting("delete", allowed=CLEANUP_POLICIES)
     min_insync_replicas: int = setting(1, 1)  # ISR size below which acks=all is refused
@@ -145,6 +171,8 @@ def _check_least(key: str, given: Any) -> None:
 class BrokerConfig(Config):
     """The settings of a broker or of a KRaft controller."""
 
+    kind: ClassVar[str] = "broker"
+
     # Replication
     replica_lag_time_max_ms: int = long(30000, 1)  # a follower behind for longer leaves the ISR
     replica_fetch_wait_max_ms: int = setting(500, 0)  # how long a leader may park a fetch
@@ -165,7 +193,7 @@ class BrokerConfig(Config):
     auto_create_topics_enable: bool = setting(True)  # does a Metadata request create topics?
     # "": the newest. Below 2.7 a follower asks OffsetsForLeaderEpoch where to truncate. Not read in
     # KRaft mode.
-    inter_broker_protocol_version: str = setting("", allowed=("", *IBP_VERSIONS))
+    inter_broker_protocol_version: str = setting("")  # "": the release's own
     # Broker and controller
     broker_session_timeout_ms: int = setting(9000, 1)  # fenced after this without heartbeats
     broker_heartbeat_interval_ms: int = setting(2000, 1)  # between two heartbeats to the controller
@@ -310,27 +338,35 @@ class BrokerConfig(Config):
     @property
     def truncation_on_fetch(self) -> bool:
         """Whether followers find where to truncate by Fetch responses (IBP_2_7_IV1)."""
-        return self.inter_broker_protocol_version not in ("2.4", "2.5", "2.6")
+        return self._ibp_at_least("2.7-IV1")
 
-    alter_partition_enabled = truncation_on_fetch
-    """Whether leaders change ISRs by AlterPartition (IBP_2_7_IV2); else they write the znodes."""
+    @property
+    def alter_partition_enabled(self) -> bool:
+        """Whether leaders change ISRs by AlterPartition (IBP_2_7_IV2); else they write znodes."""
+        return self._ibp_at_least("2.7-IV2")
 
     @property
     def leader_recovery_supported(self) -> bool:
         """Whether an unclean leader is marked as RECOVERING (KIP-704, IBP_3_2_IV0)."""
+        return self._ibp_at_least("3.2-IV0")
+
+    def _ibp_at_least(self, least: str) -> bool:
         protocol = self.inter_broker_protocol_version
-        return not protocol or IBP_VERSIONS.index(protocol) >= IBP_VERSIONS.index("3.2")
+        return not protocol or IBP_VERSIONS.index(ibp(protocol)) >= IBP_VERSIONS.index(least)
 
     def validate(self) -> None:
         """Check the log directories and rules between settings (KafkaConfig.validateValues).
 
         Raises:
-            ConfigError: log.dirs has a bad path, or one directory inside another; records are
+            ConfigError: log.dirs has a bad path, or one directory inside another;
+                inter.broker.protocol.version is none that is modelled; records are
                 retained for no time; the cleaner has no room for a key (Cleaner); a fetch may wait
                 longer than its request or a replica may lag.
         """
         if (wrong := problem(self.log_dirs)) is not None:
             raise ConfigError("log.dirs", wrong)
+        if self.inter_broker_protocol_version:
+            ibp(self.inter_broker_protocol_version)
         if self.log_retention_ms == 0:
             raise ConfigError("log.retention.ms", "0 is neither −1 (unlimited) nor 1 or more")
         keys = self.log_cleaner_dedupe_buffer_size // 24 // max(self.log_cleaner_threads, 1)

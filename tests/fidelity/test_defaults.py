@@ -24,6 +24,7 @@ from kafkasim.model.config import (
     TopicConfig,
     setting,
 )
+from kafkasim.model.config.kafka_names import KAFKA_NAMES
 from kafkasim.model.controller.common.broker_keys import KAFKA_CONFIG_NAMES
 from kafkasim.model.controller.common.configs import DYNAMIC
 from kafkasim.scenarios.language.vocabulary import VERSIONS as RELEASES
@@ -115,7 +116,7 @@ LISTED: tuple[tuple[str, str, str, str, str], ...] = (
     ),
     (
         "2.8.2 3.9.1", "broker", "default", "inter.broker.protocol.version",
-        'the model names whole releases, and "" is the newest',
+        '"" is the release\'s own',
     ),
     (
         "2.8.2 3.9.1", "broker", "valid values", "inter.broker.protocol.version",
@@ -375,6 +376,12 @@ def test_all_keys_of_brokers_are_known_by_name() -> None:
         if kind == "broker" and setting_.note != "dynamic only"
     }
     assert names == KAFKA_CONFIG_NAMES
+
+
+def test_all_names_of_settings_are_known_by_kind() -> None:
+    every = [row for version in VERSIONS for row in committed(version)]
+    names = {kind: {key for of, key in every if of == kind} for kind, _ in every}
+    assert names == KAFKA_NAMES
 
 
 def differences(version: str) -> dict[str, str]:

@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 
-from kafkasim.model.config import BrokerConfig, Config, ConfigError, ConsumerConfig, ProducerConfig
+from kafkasim.model.config import (
+    BrokerConfig,
+    Config,
+    ConfigError,
+    ConsumerConfig,
+    ProducerConfig,
+    TopicConfig,
+)
 
 
 @pytest.mark.parametrize(
@@ -85,3 +92,46 @@ def test_settings_of_share_groups_are_checked_together(
     """GroupCoordinatorConfig, ShareGroupConfig.validate."""
     with pytest.raises(ConfigError, match=message):
         BrokerConfig.from_properties(properties)
+
+
+@pytest.mark.parametrize(
+    ("text", "on_fetch", "alter_partition", "recovery"),
+    [
+        ("2.6", False, False, False),
+        ("2.7-IV0", False, False, False),
+        ("2.7-IV1", True, False, False),
+        ("2.7", True, True, False),
+        ("2.8-IV1", True, True, False),
+        ("2.8.0", True, True, False),
+        ("3.2-IV0", True, True, True),
+        ("3.9", True, True, True),
+    ],
+)
+def test_an_inter_broker_protocol_is_written_as_kafka_accepts_it(
+    text: str, on_fetch: bool, alter_partition: bool, recovery: bool
+) -> None:
+    """MetadataVersion.fromVersionString: the first two parts, and a release is its last IV."""
+    config = BrokerConfig.from_properties({"inter.broker.protocol.version": text})
+    rules = config.truncation_on_fetch, config.alter_partition_enabled
+    assert (*rules, config.leader_recovery_supported) == (on_fetch, alter_partition, recovery)
+
+
+@pytest.mark.parametrize("text", ["2.8-IV7", "2.3", "newest", "2"])
+def test_an_inter_broker_protocol_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"allowed: 2\.4-IV0 to 3\.9-IV0, also as 2\.8 or 2\.8"):
+        BrokerConfig.from_properties({"inter.broker.protocol.version": text})
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "said"),
+    [
+        (BrokerConfig, "compression.type", "is a property of Kafka that is not modelled"),
+        (ProducerConfig, "send.buffer.bytes", "is a property of Kafka that is not modelled"),
+        (ProducerConfig, "log.dirs", "in Kafka it is a property of brokers"),
+        (TopicConfig, "auto.offset.reset", "in Kafka it is a property of consumers"),
+        (BrokerConfig, "num.io.thread", "did you mean num.io.threads"),
+    ],
+)
+def test_a_name_of_kafkas_is_not_taken_for_another(kind: type[Config], key: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        kind.from_properties({key: 1})

@@ -132,6 +132,92 @@ def test_all_that_is_not_modelled_is_named_at_once_and_security_is_not(tmp_path:
 
 
 @pytest.mark.parametrize(
+    ("file", "shape"),
+    [
+        (
+            "process.roles=broker,controller\nnode.id=1\ncontroller.quorum.voters=1@a:9093",
+            (1, 1, 1),
+        ),
+        ("process.roles=broker\ncontroller.quorum.voters=7@a:9093", (3, 1, 0)),
+        ("process.roles=controller\ncontroller.quorum.voters=1@a:1,2@b:1,3@c:1", (3, 3, 0)),
+    ],
+)
+def test_a_cluster_has_the_voters_of_its_file(
+    tmp_path: Path, file: str, shape: tuple[int, int, int]
+) -> None:
+    cluster = library.scenario(write(tmp_path, file))[0].cluster
+    assert (cluster.brokers, cluster.controllers, cluster.combined) == shape
+
+
+def test_a_file_with_zookeeper_is_zookeeper_mode_unless_the_scenario_says_otherwise(
+    tmp_path: Path,
+) -> None:
+    place = write(tmp_path, "broker.id=1\nzookeeper.connect=z1:2181,z2:2181,z3:2181/kafka\n")
+    notes: list[str] = []
+    cluster = library.scenario(place, notes=notes)[0].cluster
+    assert (cluster.mode, cluster.kafka_version, cluster.zookeepers) == ("zookeeper", "3.9", 3)
+    assert notes[1].endswith("server.properties: as it says: mode = zookeeper, zookeepers = 3")
+    other = (
+        Path(place)
+        .read_text()
+        .replace("[cluster]", '[cluster]\nmode = "zookeeper"\nzookeepers = 5')
+    )
+    Path(place).write_text(other)
+    assert library.scenario(place)[0].cluster.zookeepers == 5
+
+
+def test_keys_of_other_programs_are_told_apart_from_typos(tmp_path: Path) -> None:
+    notes: list[str] = []
+    place = write(tmp_path, "log4j.rootLogger=INFO\nrest.port=8083\ncruise.control.metrics=x\n")
+    library.scenario(place, notes=notes)
+    names = "log4j.rootLogger, rest.port, cruise.control.metrics"
+    assert notes == [f"{tmp_path}/server.properties: ignored: {names}"]
+    with pytest.raises(ScenarioError, match=r"num\.io\.thread: unknown key; did you mean num\.io"):
+        library.scenario(write(tmp_path, "num.io.thread=8\n"))
+
+
+CLIENT = """
+name = "with-client"
+claim = "A client's file counts."
+duration = "1s"
+[[topics]]
+name = "orders"
+[[workload]]
+kind = "producer"
+config-file = "producer.properties"
+config = { "linger.ms" = 7 }
+[[workload]]
+kind = "consumer-group"
+config-file = "consumer.properties"
+"""
+
+
+def test_files_of_clients_are_given_whole(tmp_path: Path) -> None:
+    (tmp_path / "producer.properties").write_text(
+        "bootstrap.servers=kafka:9092\nsecurity.protocol=SSL\nssl.keystore.password=x\n"
+        "acks=all\nlinger.ms=20\ntransactional.id=bookings\nvalue.serializer=a.B\n"
+    )
+    (tmp_path / "consumer.properties").write_text(
+        "group.id=billing\nauto.offset.reset=earliest\nsasl.jaas.config=x\n"
+    )
+    (tmp_path / "mine.toml").write_text(CLIENT)
+    notes: list[str] = []
+    sent, read = library.scenario(str(tmp_path / "mine.toml"), notes=notes)[0].workload
+    assert (sent.kind, sent.config) == ("producer", {"acks": "all", "linger.ms": 7})
+    assert sent.kind == "producer"
+    assert sent.transactional_id == "bookings"
+    assert read.kind == "consumer-group"
+    assert (read.group, read.config) == ("billing", {"auto.offset.reset": "earliest"})
+    ignored = "bootstrap.servers, security.protocol, ssl.keystore.password, value.serializer"
+    assert notes == [
+        f"{tmp_path}/producer.properties: ignored: {ignored}",
+        f"{tmp_path}/producer.properties: as it says: transactional-id = bookings",
+        f"{tmp_path}/consumer.properties: ignored: sasl.jaas.config",
+        f"{tmp_path}/consumer.properties: as it says: group = billing",
+    ]
+
+
+@pytest.mark.parametrize(
     ("properties", "said"),
     [("novalue\n", "1: 'novalue' is not key=value"), ("num.io.threads=x\n", "not a number")],
 )

@@ -1,4 +1,4 @@
-"""Read a broker's server.properties into a scenario.
+"""Read a server.properties, or a client's properties, into a scenario.
 
 Properties of the model are taken. Those outside it (listeners, security, paths, the quorum's
 addresses), and those that have no effect here, are ignored and named once. Properties of Kafka that
@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from kafkasim.model.config import BrokerConfig
+from kafkasim.model.config import BrokerConfig, Config, ConsumerConfig, ProducerConfig
+from kafkasim.model.config.base import unknown
+from kafkasim.model.config.kafka_names import KAFKA_NAMES
 from kafkasim.scenarios.language.files.kafka_defaults import UNMODELLED_DEFAULTS
 from kafkasim.scenarios.language.spec import ScenarioError
 
@@ -34,6 +36,21 @@ Recovery of a log costs no thread. Keys of the model count, although one
 of these beginnings fits them, as it fits ``transaction.state.log.min.isr``.
 """
 
+OTHERS = (
+    "confluent.", "connect.", "cruise.control", "jmx.", "kafka.rest", "ksql.", "log4j", "rest.",
+    "schema.registry",
+)  # fmt: skip
+"""Beginnings of properties of other programs, which lie in the same files and environments."""
+
+CLIENTS_OUTSIDE = (
+    "auto.include.jmx", "bootstrap.servers", "client.dns.lookup", "client.rack",
+    "enable.metrics.push", "key.", "metric", "receive.buffer.bytes", "sasl.", "security.",
+    "send.buffer.bytes", "socket.", "ssl.", "value.",
+)  # fmt: skip
+"""The same of clients: how they find servers, are trusted, and read values."""
+
+OF_WORKLOAD = {"group.id": "group", "transactional.id": "transactional-id"}
+"""Properties of clients that are keys of a workload."""
 
 SYNONYMS = {
     "log.retention.minutes": ("log.retention.ms", 60_000),
@@ -130,52 +147,174 @@ def without_synonyms(properties: Mapping[str, str], path: Path) -> dict[str, str
     return found
 
 
+@dataclass(frozen=True)
+class Sorted:
+    """Properties by what becomes of them; all but ``taken`` are names, in the file's order.
+
+    ``ignored`` have no meaning here, ``others`` are of other programs, ``unmodelled`` are Kafka's,
+    and Kafka does not know ``unknown``.
+    """
+
+    taken: dict[str, str]
+    ignored: list[str]
+    others: list[str]
+    unmodelled: list[str]
+    unknown: list[str]
+
+
+def sort(properties: Mapping[str, str], config: type[Config]) -> Sorted:
+    """Sort the properties of a server or client by what becomes of them in a scenario."""
+    known = {f.name.replace("_", "."): f.metadata.get("no_effect") for f in fields(config)}
+    server = config is BrokerConfig
+    outside = OUTSIDE if server else CLIENTS_OUTSIDE
+    result = Sorted({}, [], [], [], [])
+    for key, value in properties.items():
+        if key in known and not known[key] and key not in OF_WORKLOAD:
+            result.taken[key] = value
+        elif server and UNMODELLED_DEFAULTS.get(key) == value:
+            continue
+        elif key.startswith(OTHERS):
+            result.others.append(key)
+        elif key in known or key.startswith(outside) or key in OF_WORKLOAD:
+            result.ignored.append(key)
+        elif key in KAFKA_NAMES[config.kind]:
+            result.unmodelled.append(key)
+        else:
+            result.unknown.append(key)
+    return result
+
+
+ENSEMBLES = (5, 3, 1)
+"""How many voters or ZooKeeper servers a scenario can have."""
+
+
+def servers(found: Mapping[str, str]) -> dict[str, Any]:
+    """Return what a server's properties say of the cluster, as keys of ``[cluster]``.
+
+    A ZooKeeper file is ZooKeeper mode. Voters are controllers, and brokers as well if this one has
+    both roles. An even number of them tolerates the loss of as many as the odd one below.
+    """
+    if "process.roles" not in found and "zookeeper.connect" in found:
+        hosts = found["zookeeper.connect"].partition("/")[0].split(",")
+        return {"mode": "zookeeper", "zookeepers": ensemble(len(hosts))}
+    voters = [each for each in found.get("controller.quorum.voters", "").split(",") if each.strip()]
+    if not voters:
+        return {}
+    result: dict[str, Any] = {"controllers": ensemble(len(voters))}
+    if roles(found) == ("broker", "controller"):
+        result |= {"brokers": len(voters), "combined": ensemble(len(voters))}
+    return result
+
+
+def ensemble(members: int) -> int:
+    """Return how many of an ensemble's members a scenario can have."""
+    return next((each for each in ENSEMBLES if each <= members), 1)
+
+
+def roles(found: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the roles of process.roles, in the alphabet's order."""
+    return tuple(sorted(each.strip() for each in found.get("process.roles", "").split(",") if each))
+
+
+def misspelt(path: Path, key: str, config: type[Config]) -> str:
+    """Return what is said of a name that Kafka does not know."""
+    return f"{path}: {key}: {unknown(key, config.kind, sorted(KAFKA_NAMES[config.kind]))}"
+
+
 def merge(
     data: Mapping[str, Any], folder: Path, place: str, *, allow_unmodelled: bool, notes: list[str]
 ) -> dict[str, Any]:
-    """Return a scenario's data with ``cluster.config-file`` read into ``cluster.config``.
+    """Return a scenario's data with each ``config-file`` read into the ``config`` beside it.
 
-    Keys of ``cluster.config`` override the file's. Ignored properties are appended to ``notes``.
+    ``cluster`` names a server's file, a producer or consumer group that of a client. Keys of
+    ``config`` override the file's. Ignored properties are appended to ``notes``.
 
     Raises:
         ScenarioError: the file cannot be read, or has a property that is not modelled.
     """
-    given = data.get("cluster")
-    if not isinstance(given, Mapping) or "config-file" not in given:
-        return dict(data)
-    cluster = dict(given)
-    allowed = cluster.pop("allow-unmodelled", False)
-    if not isinstance(allowed, bool):
-        raise ScenarioError(f"{place}: cluster.allow-unmodelled: give true or false")
-    name = cluster.pop("config-file")
-    if not isinstance(name, str):
-        raise ScenarioError(f"{place}: cluster.config-file: {name!r} is not a path")
-    path = folder / name
-    known = {f.name.replace("_", "."): f.metadata["no_effect"] for f in fields(BrokerConfig)}
-    taken: dict[str, str] = {}
-    ignored: list[str] = []
-    refused: list[str] = []
-    found = without_synonyms(parse(path), path)
-    for key, value in found.items():
-        if key in known and not known[key]:
-            taken[key] = value
-        elif UNMODELLED_DEFAULTS.get(key) == value:
-            continue
-        elif key in known or key.startswith(OUTSIDE) or allow_unmodelled or allowed:
-            ignored.append(key)
+    merged = dict(data)
+    cluster, workloads = data.get("cluster"), data.get("workload")
+    allowed = allow_unmodelled
+    if isinstance(cluster, Mapping) and "allow-unmodelled" in cluster:
+        wanted = cluster["allow-unmodelled"]
+        if not isinstance(wanted, bool):
+            raise ScenarioError(f"{place}: cluster.allow-unmodelled: give true or false")
+        allowed = allowed or wanted
+        merged["cluster"] = {k: v for k, v in cluster.items() if k != "allow-unmodelled"}
+    reader = _Reader(folder, place, allowed, notes)
+    if isinstance(cluster, Mapping):
+        merged["cluster"] = reader.with_file(merged["cluster"], "cluster", BrokerConfig)
+    if isinstance(workloads, list):
+        merged["workload"] = [reader.workload(each, n) for n, each in enumerate(workloads)]
+    return merged
+
+
+@dataclass(frozen=True)
+class _Reader:
+    folder: Path
+    place: str
+    allowed: bool
+    notes: list[str]
+
+    def workload(self, table: Any, number: int) -> Any:
+        config = CLIENTS.get(table.get("kind")) if isinstance(table, Mapping) else None
+        return table if config is None else self.with_file(table, f"workload.{number}", config)
+
+    def with_file(self, table: Mapping[str, Any], key: str, config: type[Config]) -> dict[str, Any]:
+        """Return a table with its config-file read into its config."""
+        if "config-file" not in table:
+            return dict(table)
+        result = dict(table)
+        name = result.pop("config-file")
+        if not isinstance(name, str):
+            raise ScenarioError(f"{self.place}: {key}.config-file: {name!r} is not a path")
+        path = self.folder / name
+        found = parse(path)
+        if config is BrokerConfig:
+            found = without_synonyms(found, path)
+            says = servers(found)
+            if table.get("mode", says.get("mode", "kraft")) != says.get("mode", "kraft"):
+                says = {}
         else:
-            refused.append(key)
-    if refused:
-        are, them = ("is", "it") if len(refused) == 1 else ("are", "them")
-        raise ScenarioError(
-            f"{path}: {', '.join(refused)}: {are} not modelled; remove {them}, or allow {them}"
-            " with --allow-unmodelled, or allow-unmodelled = true in [cluster]"
-        )
-    if ignored:
-        notes.append(f"{path}: ignored: {', '.join(ignored)}")
-    if "," in found.get("process.roles", "") and "combined" not in cluster:
-        notes.append(f"{path}: {BOTH_ROLES}")
-    own = cluster.get("config", {})
-    if isinstance(own, Mapping):  # whatever else it is, the check of the tables names it
-        cluster["config"] = {**taken, **own}
-    return {**data, "cluster": cluster}
+            says = {to: found[each] for each, to in OF_WORKLOAD.items() if each in found}
+            if config is ProducerConfig:
+                says.pop("group", None)
+        says = {name: each for name, each in says.items() if name not in table}
+        result = {**says, **result}
+        taken = self._allowed(found, path, config)
+        if says:
+            said = ", ".join(f"{name} = {each}" for name, each in says.items())
+            self.notes.append(f"{path}: as it says: {said}")
+        if "," in found.get("process.roles", "") and "combined" not in result:
+            self.notes.append(f"{path}: {BOTH_ROLES}")
+        given = table.get("config", {})
+        if isinstance(given, Mapping):  # whatever else it is, the check of the tables names it
+            result["config"] = {**taken, **given}
+        return result
+
+    def _allowed(
+        self, found: Mapping[str, str], path: Path, config: type[Config]
+    ) -> dict[str, str]:
+        kinds = sort(found, config)
+        ignored = [*kinds.ignored, *kinds.others]
+        if self.allowed:
+            ignored += [*kinds.unmodelled, *kinds.unknown]
+        elif kinds.unknown:
+            raise ScenarioError(misspelt(path, kinds.unknown[0], config))
+        elif kinds.unmodelled:
+            are, them = ("is", "it") if len(kinds.unmodelled) == 1 else ("are", "them")
+            raise ScenarioError(
+                f"{path}: {', '.join(kinds.unmodelled)}: {are} not modelled; remove {them}, or"
+                f" allow {them} with --allow-unmodelled, or allow-unmodelled = true in [cluster]"
+            )
+        ignored = [key for key in ignored if key not in OF_WORKLOAD]
+        if ignored:
+            self.notes.append(f"{path}: ignored: {', '.join(ignored)}")
+        return kinds.taken
+
+
+CLIENTS: Mapping[Any, type[Config]] = {
+    "producer": ProducerConfig,
+    "consumer-group": ConsumerConfig,
+}
+"""The workloads that may have a config-file, and the settings of their clients."""
