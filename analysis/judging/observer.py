@@ -56,7 +56,9 @@ def _committed(fact: facts.CommitResult) -> str:
 def _log_start(fact: facts.LogStart) -> str:
     if fact.reason == "reset":
         return "log-reset" if fact.offset > 0 else ""
-    return {"retention": "expired", "delete-records": "records-deleted"}.get(fact.reason, "")
+    if fact.reason == "retention":
+        return f"expired:{fact.config}"
+    return "records-deleted" if fact.reason == "delete-records" else ""
 
 
 TOLD: dict[type, Callable[[Any], str]] = {
@@ -82,6 +84,14 @@ TOLD: dict[type, Callable[[Any], str]] = {
     facts.LoadInProgress: lambda fact: f"load-in-progress:{fact.request}",
     facts.LogStart: _log_start,
     facts.CleaningFailed: lambda _: "uncleanable",
+    facts.ReplicaFailed: lambda _: "replica-failed",
+    facts.OffsetExpired: lambda fact: f"offset-expired:{fact.group}",
+    facts.GroupState: lambda fact: f"group-removed:{fact.group}" if fact.state == "Dead" else "",
+    facts.ProducerIdExpired: lambda _: "producer-id-expired",
+    facts.TransactionState: lambda fact: (
+        f"transactional-id-expired:{fact.transactional_id}" if fact.reason == "expired" else ""
+    ),
+    facts.InstanceIdHeld: lambda fact: f"instance-id-held:{fact.error}",
     facts.MetadataSnapshot: lambda fact: f"snapshot:{fact.event}",
     facts.ApplicationFailed: lambda fact: f"application-failed:{fact.exception}",
 }

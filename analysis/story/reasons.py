@@ -40,6 +40,32 @@ REFUSED = {
 NOT_SENT = "an earlier change of the partition is in progress (OPERATION_NOT_ATTEMPTED)"
 """In KRaft mode it is the leader's own queue that answers so (AlterPartitionManager.submit)."""
 
+OFFSET_EXPIRED = {
+    "empty": "the group has had no member for offsets.retention.minutes",
+    "commit": "it was committed longer ago than offsets.retention.minutes",
+    "topic-deleted": "the topic is deleted",
+}
+"""Why a coordinator removed a committed offset, by the reason of the fact."""
+
+GROUP_REMOVED = {
+    "expired": "it is empty, and its last offset has expired or gone with its topic",
+    "empty": "it is empty and has no offsets left",
+    "deleted": "an operator deletes it",
+}
+"""Why a coordinator removed a group, by the reason of the fact."""
+
+NOBODY_MISSED = ("all members joined", "no members")
+"""The reasons of a new generation whose join phase lost no member."""
+
+COMMIT_REFUSED = {
+    "ILLEGAL_GENERATION": "the group is in a newer generation",
+    "UNKNOWN_MEMBER_ID": "the group has removed the member",
+    "FENCED_INSTANCE_ID": "its group.instance.id is another member's",
+    "STALE_MEMBER_EPOCH": "the member is in a newer epoch",
+    "REBALANCE_IN_PROGRESS": "the group rebalances",
+}
+"""Why a commit was refused, by the error."""
+
 NOT_TAKEN = {
     "MESSAGE_TOO_LARGE": "larger than max.request.size or buffer.memory allow",
     "BUFFER_EXHAUSTED": "no room in buffer.memory within max.block.ms",
@@ -129,6 +155,11 @@ def why(row: Row) -> str:
     kind = row["kind"]
     reason = row["outcome"] if kind == "TransactionEnded" else row["reason"]
     return WHY[kind].get(reason) or OTHERWISE.get(kind, "{0}").format(reason)
+
+
+def commit_refused(error: str) -> str:
+    """Return why a commit was refused, with the error."""
+    return f"{COMMIT_REFUSED[error]} ({error})" if error in COMMIT_REFUSED else error
 
 
 def left_isr(reason: str, zookeeper: bool) -> str:

@@ -67,9 +67,16 @@ SAID: dict[str, tuple[str, Template]] = {
     "LogLoaded": ("5", lambda row: "{node} "
         + ("loads its log of {place}" if row["clean"] else
            "recovers its log of {place} after an unclean stop") + DETAIL),
-    "LogStart": ("5", "{node} moves the log start of {place} to {offset} ({reason})"),
+    "LogStart": ("5", lambda row: "{node} deletes old segments of {place}" + DETAIL
+        + ", by {config}" if row["config"] else
+        "{node} moves the log start of {place} to {offset} ({reason})"),
     "LogDeleted": ("5", "{node} drops its log of {place}, which ended at {log_end_offset}"),
     "LogDirOffline": ("5", "{node} takes log directory {directory} offline: {reason}"),
+    "ReadReplica": ("1.8", lambda row: "{node} of group {group} fetches {place} from "
+        + ("broker-{replica}, the replica that the leader prefers for its rack"
+           if row["replica"] >= 0 else "the leader again")),
+    "ProducerIdExpired": ("4.2", ("the replicas of {place} forget producer id {producer_id}:"
+        " nothing came of it for producer.id.expiration.ms")),
     "ReplicaFailed": ("1.4", "{node} stops fetching {place}: {reason}"),
     "KeysAppended": ("1.7", "{node} appends to {place}: {named}"),
     "Cleaned": ("5", ("{node} cleans {place}: {gone} from offset {base_offset} to {next_offset} are"
@@ -140,8 +147,10 @@ SAID: dict[str, tuple[str, Template]] = {
     "ConsumerAssigned": ("3.2", "{node} now owns {assignment}, generation {generation}"),
     "ConsumerRevoked": ("3.2", lambda row: "{node} " + ("has lost" if row["lost"] else "gives back")
         + " {assignment}, generation {generation}"),
-    "CommitResult": ("3.2", lambda row: "the commit of {place} at {offset} by {node} "
-        + ("succeeds" if row["error"] == "NONE" else "fails: {error}")),
+    "OffsetExpired": ("3.1", lambda row: "the coordinator removes the committed offset" + DETAIL
+        + " of group {group} in {place}: " + reasons.OFFSET_EXPIRED.get(row["reason"], "{reason}")),
+    "CommitResult": ("3.2", lambda row: "the commit of {place}" + DETAIL + " by {node} "
+        + ("succeeds" if row["error"] == "NONE" else "fails: {commit_error}")),
     "PartitionOwner": ("3.5", lambda row: {
         "conflict": "{node} finds that {owner} owns {place} of group {group}",
         "claimed": "{node} claims {place} of group {group}",
@@ -165,6 +174,8 @@ SAID: dict[str, tuple[str, Template]] = {
         " {guarantee}")),
     "TransactionState": ("4.4", lambda row: "{node} aborts the transaction of {transactional_id}"
         " ({producer}): {why}" if is_abort(row) else
+        "{node} forgets the transactional id {transactional_id} ({producer}): {why}"
+        if row["reason"] == "expired" else
         "{node}, coordinator of {transactional_id}: {before} becomes {state} ({producer}): {why}"),
     "BatchUnverified": ("4.4", ("{node}, leader of {place}, does not know that {producer}, has a"
         " transaction there, and refuses sequence {base_sequence} ({error})")),
@@ -209,7 +220,7 @@ SAID: dict[str, tuple[str, Template]] = {
 METHODS = {
     "Phase": "", "FaultStarted": "", "FaultEnded": "", "Truncated": "1.4", "IsrUpdateFailed": "1.6",
     "PartitionChanged": "1.8", "BrokerRegistration": "2.3", "GroupState": "3.1",
-    "SendFailed": "4.1",
+    "SendFailed": "4.1", "InstanceIdHeld": "3.1",
 }  # fmt: skip
 """Kinds that a method of Teller says, to their sections."""
 
@@ -298,6 +309,7 @@ WORDS: dict[str, Callable[[Row], str]] = {
     "share": lambda row: f"{PLACE} for share group {row['group']}",
     "producer": lambda row: f"producer id {row['producer_id']}, epoch {row['producer_epoch']}",
     "transaction": lambda row: f"transaction {row['number']} of {row['transactional_id']}",
+    "commit_error": lambda row: reasons.commit_refused(row["error"]),
     "record": lambda row: record(row["record_id"]),
     "record_ids": lambda row: cut(list(map(record, row["record_ids"]))) or "control records",
     "member": lambda row: short(row["member_id"]) or "a simple consumer",
@@ -340,7 +352,10 @@ class _Fields(dict[str, Any]):
 AHEAD = ("TopicCreated", "ConsumerAssigned", "FaultStarted", "FaultEnded")
 """Kinds that a sentence needs although they may come later."""
 
-FOLLOWED = ("PartitionChanged", "HighWatermark", "BrokerRegistration", "BrokerState", "HostStopped")
+FOLLOWED = (
+    "PartitionChanged", "HighWatermark", "BrokerRegistration", "BrokerState", "HostStopped",
+    "GroupState",
+)  # fmt: skip
 """Kinds of earlier rows that a sentence needs."""
 
 REPEATED = {
@@ -348,6 +363,9 @@ REPEATED = {
     "VotersChanged": (), "ZooKeeperSession": ("event",),
 }  # fmt: skip
 """Kinds of which a row may be repeated, and what it is about."""
+
+LONG_WAIT_US = 5_000_000
+"""From this time on a join phase is told to have waited."""
 
 SAME_MOMENT_US = 1_000_000
 """A partition that has a leader again so soon was not without one."""
@@ -378,6 +396,7 @@ class Teller:
         self._partitions: dict[Key, Row] = {}
         self._led: dict[Key, tuple[int, int]] = {}  # without a leader: who led last, since when
         self._high_watermarks: dict[Key, dict[int, int]] = {}  # by leader epoch
+        self._preparing: dict[str, int] = {}  # groups in a join phase: since when
         self._leaving: dict[int, str] = {}  # brokers that shut down: why they will be fenced
         begun: dict[tuple[str, str], list[Row]] = {}
         for row in ahead:
@@ -402,6 +421,10 @@ class Teller:
             if before is not None and row["leader"] < 0 <= before["leader"]:
                 self._led[_key(row)] = (before["leader"], row["t_us"])
             self._partitions[_key(row)] = row
+        elif kind == "GroupState" and row["state"] == "PreparingRebalance":
+            self._preparing.setdefault(row["group"], row["t_us"])
+        elif kind == "GroupState":
+            self._preparing.pop(row["group"], None)
         elif kind == "HighWatermark":
             known, epoch = self._high_watermarks.setdefault(_key(row), {}), row["leader_epoch"]
             known[epoch] = max(known.get(epoch, 0), row["high_watermark"])
@@ -441,6 +464,10 @@ class Teller:
             said = getattr(self, f"_{_snake(kind)}")(row)
             return said if isinstance(said, list) else [said]
         detail = f" (leader epoch {row['leader_epoch']})" if kind in COORDINATED else ""
+        if kind == "OffsetExpired":
+            detail = f" {row['offset']}"
+        if kind in ("CommitResult", "LogStart"):
+            detail = f" at {row['offset']}" if kind == "CommitResult" else f" below {row['offset']}"
         if kind == "LogLoaded":
             detail = f": offsets {row['log_start_offset']} to {row['log_end_offset']}"
         return [Sentence(self._text(row), self._place(row), detail)]
@@ -571,7 +598,24 @@ class Teller:
             return Sentence(f"group {group} rebalances: {why}")
         members = sorted(self._members.get(each) or short(each) for each in row["member_ids"])
         whom = f"members {faults.listing(members)}" if members else "no members"
-        return Sentence(f"group {group}: generation {row['generation']}, {whom}")
+        if row["state"] == "Dead":
+            return Sentence(f"group {group} is removed: {reasons.GROUP_REMOVED.get(why, why)}")
+        text = f"group {group}: generation {row['generation']}, {whom}"
+        waited = row["t_us"] - self._preparing.get(group, row["t_us"])
+        if waited >= LONG_WAIT_US:
+            text += f"; its rebalance waited {waited / 1e6:.1f} s"
+            text += f": {why}" * (why not in reasons.NOBODY_MISSED)
+        return Sentence(text)
+
+    def _instance_id_held(self, row: Row) -> Sentence:
+        owner, refused = row["owner"], row["member_id"]
+        held = f"is held by {self._members.get(owner) or short(owner)}"
+        if row["left_us"] >= 0:
+            left = faults.duration(round(row["left_us"], -5))
+            held += f", until it leaves or {left} have gone by without a heartbeat of it"
+        who = self._members.get(refused) or "a member"
+        text = f"{row['node']} refuses {who}: group.instance.id {row['instance_id']} of group"
+        return Sentence(f"{text} {row['group']} {held} ({row['error']})")
 
     def _send_failed(self, row: Row) -> Sentence:
         error, records = row["error"], WORDS["record_ids"](row)

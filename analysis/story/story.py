@@ -37,14 +37,17 @@ TOLD = {
         ("TopicDeleted", "PartitionChanged", "Truncated", "IsrUpdateFailed", "LogLoaded",
          "LogDirOffline", "CoordinatorLoaded", "TransactionsLoaded", "CoordinatorLoadFailed",
          "GroupState", "GroupConverted", "TransactionState", "TransactionEnded",
-         "RebalanceAttempt", "SendFailed", "ControlRequest"), EFFECT,
+         "RebalanceAttempt", "SendFailed", "ControlRequest", "LogStart", "OffsetExpired",
+         "ProducerIdExpired", "InstanceIdHeld", "CommitResult", "Positioned", "ReadReplica",
+         "ReplicaFailed"), EFFECT,
     ),
 }  # fmt: skip
 """The kinds of facts that a story tells, and where they stand in an instant."""
 
 GATHERED = (
     "PartitionChanged", "IsrUpdateFailed", "LogLoaded", "CoordinatorLoaded", "TransactionsLoaded",
-    "SendFailed",
+    "SendFailed", "LogStart", "OffsetExpired", "ProducerIdExpired", "CommitResult", "Positioned",
+    "ReadReplica", "ReplicaFailed",
 )  # fmt: skip
 """Kinds of which one line tells several partitions."""
 
@@ -63,6 +66,7 @@ class Story:
         self._leaderless: dict[str, Gathered] = {}  # by partition: the line that says so
         self._generation: dict[str, int] = {}
         self._rebalancing: dict[str, None] = {}
+        self._positioned: dict[tuple[str, str, int], None] = {}  # group and partition
         self._is_news: dict[str, Callable[[Row], bool]] = {
             "Phase": lambda row: row["phase"] in ("ready", "liveness", "end"),
             "FaultEnded": lambda row: (
@@ -91,7 +95,11 @@ class Story:
             "LogLoaded": lambda row: not row["clean"] and self._is_late(row),
             "CoordinatorLoaded": lambda row: row["loaded"] and self._is_late(row),
             "TransactionsLoaded": lambda row: row["loaded"] and self._is_late(row),
-            "TransactionState": is_abort,
+            "TransactionState": lambda row: is_abort(row) or row["reason"] == "expired",
+            "LogStart": lambda row: bool(row["config"]),
+            "CommitResult": lambda row: row["error"] != "NONE",
+            "Positioned": self._is_reset,
+            "ReadReplica": self._is_late,
             "TransactionEnded": lambda row: row["outcome"] == "fenced",
             "GroupState": self._is_rebalance,
         }
@@ -131,9 +139,19 @@ class Story:
     def _is_late(self, row: Row) -> bool:
         return bool(row["t_us"] > self.ready_us)
 
+    def _is_reset(self, row: Row) -> bool:
+        """Return whether a group that had a position in a partition begins anew by its setting."""
+        place = (row["group"], row["topic_id"], row["partition"])
+        known = place in self._positioned
+        self._positioned[place] = None
+        return known and row["reason"] in ("earliest", "latest", "truncation")
+
     def _is_rebalance(self, row: Row) -> bool:
         """Return whether a group begins to rebalance, or has a new generation."""
         group, generation = row["group"], row["generation"]
+        if row["state"] == "Dead":
+            self._generation.pop(group, None)
+            return True
         if row["state"] == "PreparingRebalance":
             known = group in self._rebalancing
             self._rebalancing[group] = None

@@ -233,6 +233,10 @@ class CoordinatorRuntime:
         """Disarm a timer, if it is armed."""
         self.process.timers.cancel(key)
 
+    def deadline(self, key: Key) -> int | None:
+        """Return when a timer ends, None if it is not armed."""
+        return self.process.timers.deadline(key)
+
     def armed(self, key: Key) -> bool:
         """Return whether a timer is armed."""
         return self.process.timers.armed(key)

@@ -193,6 +193,34 @@ class OffsetsDeleted:
 
 
 @value
+class OffsetExpired:
+    """The coordinator appended the tombstone of an offset by itself.
+
+    Its retention is over (offsets.retention.minutes), or its topic is deleted.
+    """
+
+    group: str
+    topic: str
+    partition: int
+    offset: int
+    reason: str  # empty (since the group is) | commit (since it was made) | topic-deleted
+    age_ms: int  # since then; 0 with topic-deleted
+    limit_ms: int  # offsets.retention.minutes
+
+
+@value
+class InstanceIdHeld:
+    """A coordinator refused a member: its group.instance.id is another member's (KIP-345)."""
+
+    group: str
+    instance_id: str | None
+    member_id: str  # that is refused
+    owner: str  # the member that has the id
+    error: str  # FENCED_INSTANCE_ID | UNRELEASED_INSTANCE_ID (KIP-848)
+    left_us: int  # until the owner's session ends, if it sends nothing; −1 unknown
+
+
+@value
 class OffsetFetched:
     """The coordinator answered an OffsetFetch, for one partition."""
 

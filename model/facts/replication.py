@@ -114,6 +114,7 @@ class LogStart:
     reason: str  # retention | delete-records | leader | truncation | reset | snapshot
     high_watermark: int  # before the log start raised it
     log_end_offset: int  # afterwards
+    config: str = ""  # of retention: the setting that decided, retention.ms or retention.bytes
 
 
 @value

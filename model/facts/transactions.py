@@ -126,6 +126,20 @@ class BatchUnverified:
 
 
 @value
+class ProducerIdExpired:
+    """A replica forgot an idempotent producer: its partition got nothing from it for too long.
+
+    Of the ids of one producer that have no open transaction (producer.id.expiration.ms, KIP-854).
+    """
+
+    topic_id: str
+    partition: int
+    producer_id: int
+    age_ms: int  # since its last batch or marker
+    limit_ms: int  # producer.id.expiration.ms
+
+
+@value
 class VerificationSkipped:
     """A leader takes a transaction's first batch in a partition, and no coordinator was asked.
 

@@ -15,7 +15,7 @@ from kafkasim.model.config import BrokerConfig
 from kafkasim.model.coordinator.context import Parked
 from kafkasim.model.coordinator.runtime import CoordinatorRuntime, client_error
 from kafkasim.model.errors import Errors
-from kafkasim.model.facts import FinalOffset, OffsetCommitted, OffsetFetched
+from kafkasim.model.facts import FinalOffset, OffsetCommitted, OffsetExpired, OffsetFetched
 from kafkasim.model.group.classic.cleanup import ScalaCleanup
 from kafkasim.model.group.classic.group import ClassicGroup, ClassicGroupState
 from kafkasim.model.group.classic.membership import ClassicMembership
@@ -70,6 +70,9 @@ class OffsetMetadataManager:
         else:
             error = modern.validate_offset_commit(request.member_id, request.generation_id)
         if error is not Errors.NONE:
+            if group is not None:
+                place = (request.member_id, request.group_instance_id)
+                self.membership.rebalance.trace.record_fenced(group, *place, error, now)
             self._answer_all(parked, request, error)
             return
         now_ms = self.runtime.wall_ms(now)
@@ -240,11 +243,12 @@ class OffsetMetadataManager:
         for group_id in list(shard.groups):
             group = shard.groups[group_id]
             stored = shard.stored(group_id)
-            expired = [
-                tp
+            expired = {
+                tp: fact
                 for tp in stored
-                if self._expired(shard, group, tp, now_ms) and not shard.pending.has(group_id, tp)
-            ]
+                if (fact := self._expired(shard, group, tp, now_ms)) is not None
+                and not shard.pending.has(group_id, tp)
+            }
             if self.new_coordinator:
                 self._drop(shard, group, expired, len(stored), now)
             else:  # removeExpiredOffsets leaves those that wait for replicas
@@ -253,6 +257,7 @@ class OffsetMetadataManager:
                     for tp in expired
                     if shard.committed(group_id, tp) is shard.latest(group_id, tp)
                 ]
+                self.runtime.out.extend([expired[tp] for tp in settled])
                 self.cleanup.clean(shard, group, settled, "expired", now)
 
     def expire_in_consumer_groups(self, shard: GroupShard, now: int) -> list[ConsumerGroup]:
@@ -265,7 +270,7 @@ class OffsetMetadataManager:
         bare = []
         for group_id, group in list(shard.consumer_groups.items()):
             stored = shard.stored(group_id)
-            gone = []
+            gone: dict[TopicPartition, OffsetExpired] = {}
             for tp in stored:
                 value = shard.latest(group_id, tp)
                 assert value is not None, (group_id, tp)
@@ -273,7 +278,8 @@ class OffsetMetadataManager:
                 expired = self.rules.offset_expired(start_ms, now_ms, self.retention_ms)
                 pending = shard.pending.has(group_id, tp)
                 if expired and not pending and not group.is_subscribed(tp.topic):
-                    gone.append(tp)
+                    age_ms = now_ms - start_ms
+                    gone[tp] = self._fact(group_id, tp, value, "commit", age_ms)
             dropped = self._drop_offsets(shard, group_id, gone, now) and len(gone) == len(stored)
             if dropped and not _has_transaction(shard, group_id, stored):
                 bare.append(group)
@@ -293,15 +299,36 @@ class OffsetMetadataManager:
             known = [*shard.stored(group_id), *shard.pending.partitions(group_id)]
             gone = [tp for tp in dict.fromkeys(known) if tp in deleted]
             if not self.new_coordinator:
+                self.runtime.out.extend(self._deleted(shard, group_id, gone).values())
                 self.cleanup.clean(shard, shard.groups[group_id], gone, "expired", now)
             elif gone:
-                self._drop_offsets(shard, group_id, gone, now)
+                told = self._deleted(shard, group_id, gone)
+                error = self.drop_offsets(shard, group_id, gone, now)
+                if error is Errors.NONE:
+                    self.runtime.out.extend(told.values())
+
+    def _deleted(
+        self, shard: GroupShard, group_id: str, gone: list[TopicPartition]
+    ) -> dict[TopicPartition, OffsetExpired]:
+        """Return the facts of the offsets among those of deleted topics."""
+        return {
+            tp: self._fact(group_id, tp, value, "topic-deleted", 0)
+            for tp in gone
+            if (value := shard.latest(group_id, tp)) is not None
+        }
+
+    def _fact(
+        self, group_id: str, tp: TopicPartition, value: OffsetCommitValue, reason: str, age_ms: int
+    ) -> OffsetExpired:
+        return OffsetExpired(
+            group_id, tp.topic, tp.partition, value.offset, reason, age_ms, self.retention_ms
+        )
 
     def _drop(
         self,
         shard: GroupShard,
         group: ClassicGroup,
-        gone: list[TopicPartition],
+        gone: dict[TopicPartition, OffsetExpired],
         stored: int,
         now: int,
     ) -> None:
@@ -312,14 +339,17 @@ class OffsetMetadataManager:
         """
         if not self._drop_offsets(shard, group.group_id, gone, now) or len(gone) != stored:
             return
-        if not _has_transaction(shard, group.group_id, gone):
+        if not _has_transaction(shard, group.group_id, [*gone]):
             self.membership.delete_if_empty(shard, group, now)
 
     def _drop_offsets(
-        self, shard: GroupShard, group_id: str, gone: list[TopicPartition], now: int
+        self, shard: GroupShard, group_id: str, gone: dict[TopicPartition, OffsetExpired], now: int
     ) -> bool:
-        """Append tombstones of offsets; return whether that succeeded."""
-        return self.drop_offsets(shard, group_id, gone, now) is Errors.NONE
+        """Append tombstones of offsets that have expired; return whether that succeeded."""
+        if self.drop_offsets(shard, group_id, [*gone], now) is not Errors.NONE:
+            return False
+        self.runtime.out.extend(gone.values())
+        return True
 
     def drop_offsets(
         self, shard: GroupShard, group_id: str, gone: list[TopicPartition], now: int
@@ -331,20 +361,24 @@ class OffsetMetadataManager:
 
     def _expired(
         self, shard: GroupShard, group: ClassicGroup, tp: TopicPartition, now_ms: int
-    ) -> bool:
+    ) -> OffsetExpired | None:
+        """Return the fact of an offset that has expired, None for one that has not."""
         value = shard.latest(group.group_id, tp)
         assert value is not None, (group.group_id, tp)
         rules = self.rules
         subscribed = group.is_subscribed(tp.topic)
         if not rules.offsets_may_expire(group.state, group.protocol_type, subscribed):
-            return False
+            return None
         start_ms = rules.retention_starts_ms(
             group.state,
             group.protocol_type,
             group.current_state_timestamp_ms,
             value.commit_timestamp_ms,
         )
-        return rules.offset_expired(start_ms, now_ms, self.retention_ms)
+        if not rules.offset_expired(start_ms, now_ms, self.retention_ms):
+            return None
+        reason = "commit" if start_ms == value.commit_timestamp_ms else "empty"
+        return self._fact(group.group_id, tp, value, reason, now_ms - start_ms)
 
     def final_offsets(self, shard: GroupShard) -> list[FinalOffset]:
         """Return the shard's committed offsets, for the ground truth at the end of a run.

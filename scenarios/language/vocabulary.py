@@ -84,7 +84,7 @@ OBSERVATIONS: Mapping[str, str] = {
     "controlled-shutdown": "a broker completed a controlled shutdown",
     "truncated": "a replica cut records from its log",
     "failover": "another controller became active after t = 0",
-    "send-failed": "a producer gave a batch up; detail: the error",
+    "send-failed": "a producer gave a batch up, or did not take a record; detail: the error",
     "application-failed": "an application raised an exception; detail: its class",
     "group-converted": "a group with members changed its protocol; detail: classic or consumer",
     "rebalance": "a group began a generation after its first",
@@ -109,7 +109,17 @@ OBSERVATIONS: Mapping[str, str] = {
     "missed-deletion": "a group kept a deleted value: its tombstone was removed before the group"
     " came there",
     "uncleanable": "a log cleaner met a damaged log and gave it up",
-    "expired": "retention deleted segments of a log",
+    "expired": "retention deleted segments of a log; detail: retention.ms or retention.bytes",
+    "offset-expired": "a coordinator removed a committed offset: offsets.retention.minutes were"
+    " over, or the topic was deleted; detail: the group",
+    "group-removed": "a coordinator removed an empty group; detail: the group",
+    "transactional-id-expired": "a coordinator forgot a transactional id that nobody had used for"
+    " transactional.id.expiration.ms; detail: the id",
+    "producer-id-expired": "a replica forgot a producer that was silent for"
+    " producer.id.expiration.ms",
+    "instance-id-held": "a member was refused because another one has its group.instance.id;"
+    " detail: the error",
+    "replica-failed": "a replica gave up fetching a partition",
     "recovered": "a log was recovered after an unclean stop",
     "follower-read": "a consumer was sent to a replica of its own rack (KIP-392)",
     "back-to-leader": "a consumer left such a replica for the leader",

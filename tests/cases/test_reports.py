@@ -43,6 +43,28 @@ TOLD: dict[str, tuple[str, ...]] = {
         "broker-3 becomes the active controller (epoch 2): /controller was free",
         "broker-1 ends itself: log directory failed: No space left on device: metrics-0/",
     ),
+    "01-rebalance-five-minutes": (
+        "generation 2, members consumer-2; its rebalance waited 290.1 s: consumer-1 left",
+        "the commit of campaigns-0 to campaigns-3 by consumer-1 fails: the group has removed",
+    ),
+    "02-offsets-expired": (
+        (
+            "the coordinator removes the committed offset 30 of group reader in events-0: the group"
+            " has had no member for offsets.retention.minutes"
+        ),
+        "group reader is removed: it is empty",
+        "consumer-1 will read events-0 from offset 0: auto.offset.reset is earliest",
+    ),
+    "04-static-id-shared": (
+        "refuses consumer-1: group.instance.id apigw of group apigw is held by consumer-2, until",
+    ),
+    "10-transactional-id-expired": (
+        "forgets the transactional id holding-sender (producer id 0, epoch 0): nobody has used it",
+        "producer-1 failed to send 1 record of holdings-0: INVALID_PRODUCER_ID_MAPPING",
+    ),
+    "26-unreleased-instance-id": (
+        "refuses a member: group.instance.id pod-0 of group ingestion is held by consumer-1, until",
+    ),
 }
 """By report: what a run with seed 1 says, in this order."""
 

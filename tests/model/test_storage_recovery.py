@@ -180,7 +180,7 @@ def test_retention_by_time_stops_at_the_high_watermark() -> None:
     assert (log.log_start_offset, log.log_end_offset) == (4, 7)
     assert log.epochs.entries == [(1, 4)]
     assert [effect for effect in log.out if isinstance(effect, LogStart)] == [
-        LogStart("topic-id", 0, 4, "retention", 5, 7)
+        LogStart("topic-id", 0, 4, "retention", 5, 7, "retention.ms")
     ]
 
 

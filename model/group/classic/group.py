@@ -135,6 +135,7 @@ class ClassicGroup:
         self.pending_sync: dict[str, None] = {}  # members of the generation without a SyncGroup
         self.awaiting_join_count = 0  # members whose join is parked
         self.new_member_added = False  # during the initial rebalance delay
+        self.departed: list[str] = []  # since the join phase began: who is not awaited any more
         self.subscribed_topics: tuple[str, ...] | None = None  # None: unknown
         self.current_state_timestamp_ms = now_ms
 

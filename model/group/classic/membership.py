@@ -144,7 +144,7 @@ class ClassicMembership:
         if member_id in group.pending_join:
             self._add(shard, group, member_id, parked, request, now)
             return
-        error = group.validate_member(member_id, request.group_instance_id)
+        error = self._validate(group, member_id, request.group_instance_id, now)
         if error is not Errors.NONE:
             self._refuse(parked, error, member_id)
             return
@@ -188,6 +188,14 @@ class ClassicMembership:
         reason = f"{member_id} joins: {request.reason}"
         self.rebalance.prepare_or_complete(shard, group, reason, now)
 
+    def _validate(
+        self, group: ClassicGroup, member_id: str, instance_id: str | None, now: int
+    ) -> Errors:
+        """Return what is wrong with a member, and tell who has its instance id if that is it."""
+        error = group.validate_member(member_id, instance_id)
+        self.rebalance.trace.record_fenced(group, member_id, instance_id, error, now)
+        return error
+
     def _refuse(self, parked: Parked, error: Errors, member_id: str) -> None:
         self.runtime.respond(parked, join_error(error, member_id))
 
@@ -200,6 +208,9 @@ class ClassicMembership:
         group = shard.groups.get(request.group_id)
         error = _check_sync(group, request)
         if error is not Errors.NONE:
+            if group is not None:
+                place = (request.member_id, request.group_instance_id)
+                self.rebalance.trace.record_fenced(group, *place, error, now)
             self.runtime.respond(parked, sync_error(error))
             return
         assert group is not None, request
@@ -256,7 +267,7 @@ class ClassicMembership:
         group = shard.groups.get(request.group_id)
         error = Errors.UNKNOWN_MEMBER_ID
         if group is not None:
-            error = group.validate_member(request.member_id, request.group_instance_id)
+            error = self._validate(group, request.member_id, request.group_instance_id, now)
             if group.state is ClassicGroupState.DEAD:
                 error = Errors.COORDINATOR_NOT_AVAILABLE
             elif error is Errors.NONE and request.generation_id != group.generation:
@@ -288,7 +299,7 @@ class ClassicMembership:
             return
         results = []
         for member_id, instance_id, _ in request.members:
-            error = self._leave(group, member_id, instance_id)
+            error = self._leave(group, member_id, instance_id, now)
             results.append((member_id, instance_id, error))
         left = [result[0] or result[1] for result in results if result[2] is Errors.NONE]
         if left:
@@ -297,14 +308,16 @@ class ClassicMembership:
         answer = LeaveGroupResponse(Errors.NONE, tuple(results))
         self.runtime.defer(shard.context, self._on_left, (parked, answer), now)
 
-    def _leave(self, group: ClassicGroup, member_id: str, instance_id: str | None) -> Errors:
+    def _leave(
+        self, group: ClassicGroup, member_id: str, instance_id: str | None, now: int
+    ) -> Errors:
         if not member_id:
             known = group.static_members.get(instance_id or "")
             if known is None:
                 return Errors.UNKNOWN_MEMBER_ID
             member_id = known
         elif member_id not in group.pending_join:
-            error = group.validate_member(member_id, instance_id)
+            error = self._validate(group, member_id, instance_id, now)
             if error is not Errors.NONE:
                 return error
         member = group.members.get(member_id)

@@ -47,6 +47,7 @@ class ClassicRebalance:
     def _begin(self, group: ClassicGroup, reason: str, now: int, changed: bool) -> None:
         """Enter the join phase, and write what it was decided on."""
         group.transition_to(ClassicGroupState.PREPARING_REBALANCE, self.runtime.wall_ms(now))
+        group.departed.clear()
         timeout_ms = group.rebalance_timeout_ms
         wait_us = self.rules.join_timeout_ms(timeout_ms) * 1000
         self.trace.record_state(group, reason, wait_us, timeout_ms * 1000, changed)
@@ -101,12 +102,14 @@ class ClassicRebalance:
         for member in list(group.members.values()):
             if member.awaiting_join is None and member.instance_id is None:
                 self.forget(group, member.member_id)
+                group.departed.append(f"{member.member_id} did not rejoin in time")
         if not group.elect_joined_leader() and group.members:
             # Static members without a join are left: wait for them, or until their sessions end.
             self._arm_join(shard, group, now)
             return
         group.next_generation(self.runtime.wall_ms(now))
-        self.trace.record_state(group, "all members joined" if group.members else "no members")
+        reason = "; ".join(group.departed) or ("" if group.members else "no members")
+        self.trace.record_state(group, reason or "all members joined")
         if not group.members:
             # If the append fails, a failover brings the previous generation back, and its members'
             # sessions expire there.
@@ -204,6 +207,7 @@ class ClassicRebalance:
         if group.state in (ClassicGroupState.STABLE, ClassicGroupState.COMPLETING_REBALANCE):
             self.prepare_or_complete(shard, group, reason, now)
         elif group.state is ClassicGroupState.PREPARING_REBALANCE:
+            group.departed.append(reason)
             self.complete_if_joined(shard, group, now)
 
     def add_pending(

@@ -87,6 +87,9 @@ class StaticMembers:
         self.runtime.cancel(("group-session", group.group_id, old.member_id))
         member = group.replace_static_member(old, new_id)
         self.rebalance.arm_session(shard, group, member, now)
+        if join is not None or sync is not None:
+            told = (old.member_id, old.instance_id, Errors.FENCED_INSTANCE_ID)
+            self.rebalance.trace.record_fenced(group, *told, now)
         return member
 
     def _persist_swap(

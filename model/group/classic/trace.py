@@ -9,6 +9,7 @@ from kafkasim.model.facts import (
     GroupAssigned,
     GroupState,
     HoleEntered,
+    InstanceIdHeld,
     MemberExpired,
     MemberIdReverted,
     MemberRequest,
@@ -85,6 +86,28 @@ class GroupTrace:
         self._out.append(
             MemberExpired(group.group_id, member.member_id, silent_us, member.session_us)
         )
+
+    def record_fenced(
+        self,
+        group: ClassicGroup,
+        member_id: str,
+        instance_id: str | None,
+        error: Errors,
+        now: int,
+    ) -> None:
+        """Write who has the instance id for which a member is refused; of other errors, nothing."""
+        owner = group.members.get(group.static_members.get(instance_id or "", ""))
+        if error is Errors.FENCED_INSTANCE_ID and owner is not None:
+            left_us = max(0, owner.heard_us + owner.session_us - now)
+            of = (group.group_id, instance_id, member_id, owner.member_id)
+            self._out.append(InstanceIdHeld(*of, error.name, left_us))
+
+    def record_held(
+        self, group: str, instance_id: str, member_id: str, owner: str, error: Errors, left_us: int
+    ) -> None:
+        """Write who has the instance id for which a member of a consumer group is refused."""
+        of = (group, instance_id, member_id, owner)
+        self._out.append(InstanceIdHeld(*of, error.name, left_us))
 
     def record_state(
         self,

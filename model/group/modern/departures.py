@@ -159,6 +159,11 @@ class Departures:
 
         self._arm("session", shard, group_id, member_id, now + duration_us, due)
 
+    def session_left_us(self, group_id: str, member_id: str, now: int) -> int:
+        """Return for how long a member's session still lasts, −1 if it has none."""
+        ends = self.runtime.deadline(_key("session", group_id, member_id))
+        return -1 if ends is None else ends - now
+
     def await_join(
         self, shard: GroupShard, group_id: str, member: ConsumerGroupMember, now: int
     ) -> None:

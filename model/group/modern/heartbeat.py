@@ -109,6 +109,7 @@ class ConsumerGroupHeartbeats:
             else:
                 response = self._heartbeat(shard, request, change, now)
         except HeartbeatRefused as refused:
+            self._tell_owner(shard, request, refused.error, now)
             self.runtime.respond(parked, ConsumerGroupHeartbeatResponse(refused.error))
             return
         self.trace.record_heartbeat(request)
@@ -118,6 +119,24 @@ class ConsumerGroupHeartbeats:
             self.runtime.defer(shard.context, self._on_committed, (parked, response), now)
         else:
             self.runtime.respond(parked, ConsumerGroupHeartbeatResponse(client_error(error)))
+
+    def _tell_owner(
+        self,
+        shard: GroupShard,
+        request: ConsumerGroupHeartbeatRequest,
+        error: Errors,
+        now: int,
+    ) -> None:
+        """Write who has the instance id, if that is why a heartbeat is refused."""
+        if error not in (Errors.UNRELEASED_INSTANCE_ID, Errors.FENCED_INSTANCE_ID):
+            return
+        group_id, instance_id = request.group_id, request.instance_id
+        group = shard.consumer_groups[group_id]
+        owner = None if instance_id is None else group.static_member(instance_id)
+        if instance_id is not None and owner is not None:
+            left_us = self.departures.session_left_us(group_id, owner.member_id, now)
+            of = (group_id, instance_id, request.member_id, owner.member_id)
+            self.trace.record_held(*of, error, left_us)
 
     def _on_committed(
         self, waiting: tuple[Parked, ConsumerGroupHeartbeatResponse], error: Errors, _now: int

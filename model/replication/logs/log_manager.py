@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from kafkasim.model.config import MAX_LONG
 from kafkasim.model.directories import UNASSIGNED, roots
 from kafkasim.model.effects import Barrier, Flush, Handler
-from kafkasim.model.facts import LogDirOffline, LogLoaded, LogPlaced
+from kafkasim.model.facts import LogDirOffline, LogLoaded, LogPlaced, ProducerIdExpired
 from kafkasim.model.records import TopicPartition
 from kafkasim.model.replication.logs.clean_close import CleanClose
 from kafkasim.model.replication.logs.log_cleaner import LogCleaner
@@ -323,7 +323,11 @@ class LogManager:
         self._rearm("producer-expiration", period_ms, self._expire_producers, now)
         wall_ms = self.process.wall_ms(now)
         for partition in self._hosted():
-            partition.log.producers.remove_expired(wall_ms)
+            log, tp = partition.log, partition.tp
+            limit_ms = log.producers.expiration_ms
+            for producer_id, silent_ms in log.producers.remove_expired(wall_ms):
+                place = (log.topic_id, tp.partition)
+                self.process.out.append(ProducerIdExpired(*place, producer_id, silent_ms, limit_ms))
 
     def _checkpoint(self, now: int) -> None:
         """Write recovery points and log starts."""

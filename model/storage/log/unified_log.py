@@ -336,14 +336,15 @@ class UnifiedLog:
         self.epochs.truncate_from_start(offset)
         return True
 
-    def _set_log_start(self, offset: int, reason: str) -> None:
+    def _set_log_start(self, offset: int, reason: str, config: str = "") -> None:
         """Move the log start; the fact has the high watermark before, which must not be lower."""
         hw, self.log_start_offset = self.high_watermark, offset
         self.high_watermark = max(hw, offset)  # UnifiedLog.updateLogStartOffset
         self.local.recovery_point = max(self.local.recovery_point, offset)
         self.producers.on_log_start(offset, self.rules.forgets_producers_of_deleted_records())
         end = self.local.log_end_offset
-        self.out.append(LogStart(self.topic_id, self.tp.partition, offset, reason, hw, end))
+        place = (self.topic_id, self.tp.partition)
+        self.out.append(LogStart(*place, offset, reason, hw, end, config))
 
     # ------------------------------------------------------------------------------- truncation
 
@@ -415,15 +416,17 @@ class UnifiedLog:
             return deleted
         if 0 <= config.retention_bytes < self.size:
             excess = self.size - config.retention_bytes
-            deleted += self._delete(end, retention.beyond_size(excess))
+            deleted += self._delete(end, retention.beyond_size(excess), "retention.bytes")
         if config.retention_ms >= 0:
-            deleted += self._delete(end, retention.older_than(now_ms - config.retention_ms))
+            due = retention.older_than(now_ms - config.retention_ms)
+            deleted += self._delete(end, due, "retention.ms")
         return deleted
 
-    def _delete(self, limit: int, due: retention.Due | None = None) -> int:
+    def _delete(self, limit: int, due: retention.Due | None = None, config: str = "") -> int:
         """Delete the oldest segments that are due, up to ``limit`` and the high watermark.
 
         If every segment is due, a new active one is rolled first: a log always has a segment.
+        ``config`` is the setting by which they are due.
         """
         local = self.local
         end = local.log_end_offset
@@ -437,7 +440,7 @@ class UnifiedLog:
         start = local.segments[0].base_offset
         self.producers.delete_snapshots_before(start)
         if start > self.log_start_offset:
-            self._set_log_start(start, "retention")
+            self._set_log_start(start, "retention", config)
             self.epochs.truncate_from_start(start)
         return count
 

@@ -200,20 +200,22 @@ class ProducerStateManager:
         """Whether a marker counts as a producer's last activity (B49)."""
         return self._rules.marker_refreshes_producer()
 
-    def remove_expired(self, now_ms: int) -> None:
+    def remove_expired(self, now_ms: int) -> list[tuple[int, int]]:
         """Forget the producers that were silent for producer.id.expiration.ms, and guards as old.
 
-        A producer with an open transaction is never forgotten.
+        A producer with an open transaction is never forgotten. Return each that was, and for how
+        many ms it was silent.
         """
+        forgotten = []
         for producer_id, guard in list(self._verifications.items()):
             if now_ms - guard.timestamp_ms >= self.expiration_ms:
                 del self._verifications[producer_id]
         for producer_id, entry in list(self.entries.items()):
-            if (
-                entry.txn_first_offset < 0
-                and now_ms - entry.last_timestamp_ms >= self.expiration_ms
-            ):
+            silent_ms = now_ms - entry.last_timestamp_ms
+            if entry.txn_first_offset < 0 and silent_ms >= self.expiration_ms:
                 del self.entries[producer_id]
+                forgotten.append((producer_id, silent_ms))
+        return forgotten
 
     def on_log_start(self, log_start: int, forget: bool) -> None:
         """Forget the decided transactions below the log start; and the producers that have no
