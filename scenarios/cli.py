@@ -49,6 +49,7 @@ def _flowing(text: str) -> str:
 
 COMMANDS = {
     "list": "catalogue.listing",
+    "init": "starting.init",
     "run": "runs.run",
     "replay": "runs.replay",
     "serve": "serving.serve",

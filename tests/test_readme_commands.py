@@ -44,11 +44,13 @@ SHORTER = {
 }
 CATALOGUE = ROOT / "scenarios" / "catalogue"
 EXAMPLES = ROOT / "tests" / "example_project"
+GIVEN = ROOT / "tests" / "scenarios" / "importing" / "examples"
 FILES = {
     "my.toml": CATALOGUE / "gc-pause-fenced.toml",
     "billing.py": EXAMPLES / "billing.py",
     "payments.toml": EXAMPLES / "payments.toml",
     "isr_at_once.py": EXAMPLES / "isr_at_once.py",
+    "docker-compose.yaml": GIVEN / "docker-compose.yaml",
 }
 """The files that a user has made, where the commands run."""
 

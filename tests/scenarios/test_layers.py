@@ -9,6 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 ORDER = (
     "language",
+    "importing",
     "variants",
     "applications",
     "running",

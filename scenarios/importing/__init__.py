@@ -1,0 +1,1 @@
+"""From the files that a user of Kafka has to a scenario."""
