@@ -1,4 +1,4 @@
-"""``make bench``: what a run costs, in CPU time of one process.
+"""``make bench``: what a run and its start cost, in CPU time of one process.
 
 Numbers belong to one machine and moment; ratios, events and exponents compare. A change of more
 than 3 % is explained in its commit.
@@ -13,7 +13,7 @@ import pstats
 import resource
 import sys
 
-from kafkasim.scenarios.bench import budgets, costs, growth, reference
+from kafkasim.scenarios.bench import budgets, costs, growth, reference, start
 from kafkasim.scenarios.running.runner import ScenarioRun
 
 
@@ -27,6 +27,7 @@ def main() -> None:
     gc.freeze()  # the modules: collecting between two runs then costs next to nothing
     print(f"Python {sys.version.split()[0]}, one process, full trace and invariants, CPU time")
     parts = {
+        "start": start.table,
         "the reference run beside bare simpy": lambda: reference.table(options.runs),
         "an exchange of the reference run by budget": budgets.table,
         "without load, and searching": costs.table,

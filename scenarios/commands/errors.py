@@ -9,7 +9,7 @@ from kafkasim.model.config import ConfigError
 from kafkasim.scenarios.commands.common import InputError
 from kafkasim.scenarios.language.files.rules import shown
 from kafkasim.scenarios.language.spec import ScenarioError
-from kafkasim.scenarios.running.stored import MomentError
+from kafkasim.scenarios.running.moments import MomentError
 from kafkasim.scenarios.variants.variant import VariantError
 from kafkasim.scenarios.wire.failures import JournalError, SessionError
 from kafkasim.sim.trace.store import ManifestError

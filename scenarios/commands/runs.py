@@ -7,13 +7,11 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import gettempdir
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from kafkasim.analysis.judging.verdict import Result
-from kafkasim.analysis.story.clients import noticed
-from kafkasim.analysis.story.story import tell
 from kafkasim.scenarios.commands.common import (
     InputError,
     console,
@@ -32,12 +30,14 @@ from kafkasim.scenarios.language import library
 from kafkasim.scenarios.language.files.applications import split
 from kafkasim.scenarios.language.files.rules import with_digests
 from kafkasim.scenarios.language.tables import Scenario
-from kafkasim.scenarios.running import replay as replaying
 from kafkasim.scenarios.running import report
 from kafkasim.scenarios.running.runner import run as run_once
 from kafkasim.scenarios.variants.compose import compose
 from kafkasim.scenarios.variants.variant import VariantError
 from kafkasim.sim.trace.store import MANIFEST_FILE, TRACE_FILE
+
+if TYPE_CHECKING:
+    from kafkasim.scenarios.running.replay import Replay
 
 LONG_STORY = 40
 SHORT_STORY = 12
@@ -97,7 +97,7 @@ class RunRequest:
         """Return the command that runs one seed of this request again."""
         return report.command(seed, self.name, self.settings, self.given, self.twin, out)
 
-    def run(self, seed: int, directory: Path | None) -> Result:
+    def run(self, seed: int, directory: Path | None, only_failed: bool = False) -> Result:
         """Run one seed; its files go to ``directory``, None keeps none.
 
         Raises:
@@ -108,7 +108,7 @@ class RunRequest:
             make_directory(directory)
             (directory / MANIFEST_FILE).unlink(missing_ok=True)  # unfinished until it is back
         try:
-            return run_once(self.scenario, seed, directory, self.variants)
+            return run_once(self.scenario, seed, directory, self.variants, only_failed)
         except VariantError:
             raise
         except Exception as error:
@@ -210,7 +210,7 @@ def run(
     if twin:
         return _run_twin(asked, seed, runs, out, json, explain)
     if runs is None or runs == 1:
-        result, place = _run_kept(asked, seed, out)
+        result, place = _run_kept(asked, seed, out, only_failed=not explain)
         _show(asked, result, json, explain, place)
         _drop(result, out, place)
         return exit_code([result])
@@ -250,19 +250,21 @@ def _show_many(asked: RunRequest, results: list[Result], explain: bool) -> None:
             _story(Path(result.directory))
     failed = [result for result in results if result.verdict == "fail"]
     for result in failed[:1]:
-        told = [] if result.directory is None else tell(Path(result.directory), SHORT_STORY)
+        told = [] if result.directory is None else _told(result.directory, SHORT_STORY)
         say(_screen(asked, result, told))
     console().print(verdict_table(results[0].scenario, results))
 
 
-def _run_kept(asked: RunRequest, seed: int, out: Path | None) -> tuple[Result, Path]:
+def _run_kept(
+    asked: RunRequest, seed: int, out: Path | None, only_failed: bool = False
+) -> tuple[Result, Path]:
     """Run one seed with its trace on disk, where ``--explain`` and a failure need it.
 
     Two processes that run the same scenario and seed at once write to different places.
     """
     place = out or Path(gettempdir()) / "kafkasim" / f"{asked.scenario.name}-{seed}-{os.getpid()}"
     with status(f"{asked.scenario.name}, seed {seed} …"):
-        return asked.run(seed, place), place
+        return asked.run(seed, place, only_failed and out is None), place
 
 
 def _drop(result: Result, out: Path | None, place: Path) -> None:
@@ -277,7 +279,7 @@ def _show(asked: RunRequest, result: Result, json: bool, explain: bool, place: P
         return
     _head(result)
     if result.verdict == "fail":
-        say(_screen(asked, result, [] if explain else tell(place, SHORT_STORY)))
+        say(_screen(asked, result, [] if explain else _told(place, SHORT_STORY)))
     if explain:
         _story(place)
         if result.verdict == "expected":
@@ -295,8 +297,16 @@ def _screen(asked: RunRequest, result: Result, told: list[str]) -> str:
     return report.screen(result, asked.replay_command(result.seed), told)
 
 
+def _told(place: Path | str, lines: int) -> list[str]:
+    from kafkasim.analysis.story.story import tell  # reads Parquet, with Arrow
+
+    return tell(Path(place), lines)
+
+
 def _story(place: Path) -> None:
-    for line in tell(place, LONG_STORY):
+    from kafkasim.analysis.story.clients import noticed
+
+    for line in _told(place, LONG_STORY):
         say(line)
     for line in noticed(place):
         say(f"  {line}")
@@ -329,7 +339,7 @@ def _run_twin(
         if not json:
             _head(result)
         if not json and failed:
-            say(_screen(asked, result, [] if explain else tell(kept, SHORT_STORY)))
+            say(_screen(asked, result, [] if explain else _told(kept, SHORT_STORY)))
         if explain and not json:
             _story(kept)
         if failed and runs is None:
@@ -372,7 +382,7 @@ def replay(
     if place.is_file() and place.name not in (TRACE_FILE, MANIFEST_FILE):
         return _replay_journal(place, out, json)
     with run_directory(place, run) as directory, status(f"replaying {place} …"):
-        again = replaying.replay(directory)
+        again = _replayed(directory)
     manifest, result = again.manifest, again.result
     if json:
         difference = again.difference
@@ -403,6 +413,12 @@ def replay(
     return NONDETERMINISM
 
 
+def _replayed(directory: Path) -> Replay:
+    from kafkasim.scenarios.running.replay import replay as repeat  # reads Parquet, with Arrow
+
+    return repeat(directory)
+
+
 def _replay_journal(path: Path, out: Path | None, json: bool) -> int:
     """Replay a live session: is the trace the same, and what was lost of what clients were told?"""
     from kafkasim.scenarios.wire.journal import replay_journal
@@ -427,7 +443,7 @@ def _replay_journal(path: Path, out: Path | None, json: bool) -> int:
             say("different: the replay's digest is not that of the session")
         _head(result)
         if result.verdict == "fail":
-            told_by = [] if out is None else tell(out, SHORT_STORY)
+            told_by = [] if out is None else _told(out, SHORT_STORY)
             say(report.screen(result, f"kafkasim replay {path} --out DIR", told_by))
     if again.same_digest is False and again.same_code:
         return NONDETERMINISM

@@ -63,7 +63,7 @@ WORK_US = 1000 * ConsumerConfig().max_poll_interval_ms
 
 
 class ScenarioRun:
-    """One run in the making."""
+    """One run in the making; with ``only_failed`` its directory keeps a failed run only."""
 
     def __init__(
         self,
@@ -72,10 +72,12 @@ class ScenarioRun:
         directory: Path | None,
         variants: Sequence[str],
         epoch_us: int = EPOCH_US,
+        only_failed: bool = False,
     ) -> None:
         self.scenario = scenario
         self.seed = seed
         self.directory = directory
+        self.only_failed = only_failed
         self.variants = [*scenario.cluster.variants, *variants]
         if directory is not None:
             directory.mkdir(parents=True, exist_ok=True)
@@ -246,6 +248,9 @@ class ScenarioRun:
 
     def _result(self, wall: float) -> Result:
         verdict = self.court.verdict(self.ready_us)
+        if self.only_failed and verdict.word != "fail":
+            self.trace.drop()
+            self.directory = None
         self.trace.close()
         self.cluster.clients.release()
         result = Result(
@@ -298,16 +303,22 @@ class ScenarioRun:
 
 
 def run(
-    scenario: Scenario, seed: int, directory: Path | None = None, variants: Sequence[str] = ()
+    scenario: Scenario,
+    seed: int,
+    directory: Path | None = None,
+    variants: Sequence[str] = (),
+    only_failed: bool = False,
 ) -> Result:
     """Run a scenario with a seed; with a directory, leave trace and manifest there.
+
+    With ``only_failed`` a run that passes, or fails as expected, leaves none.
 
     Raises:
         VariantError: a rule of a user's own raised an exception.
     """
     _freeze_modules()
     with own_rules_named(seed):
-        return ScenarioRun(scenario, seed, directory, variants).execute()
+        return ScenarioRun(scenario, seed, directory, variants, only_failed=only_failed).execute()
 
 
 @functools.cache

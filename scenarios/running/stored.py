@@ -6,52 +6,19 @@ the hosts of the controllers, and which of Kafka's rules a variant has replaced.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from kafkasim.analysis.explain import explain as explaining
 from kafkasim.analysis.explain.chain import Explanation
 from kafkasim.analysis.figures.state import ClusterState, cluster_at
 from kafkasim.scenarios.language.files.rules import shown
 from kafkasim.scenarios.language.nodes import controller_hosts
-from kafkasim.scenarios.language.units import duration_us
+from kafkasim.scenarios.running.moments import moment_us
 from kafkasim.scenarios.running.replay import stored_scenario
 from kafkasim.scenarios.variants.compose import variant_of
 from kafkasim.scenarios.variants.variant import VariantError
 from kafkasim.sim.trace.reading import last_moment
 from kafkasim.sim.trace.store import read_manifest
-
-
-class MomentError(ValueError):
-    """``--at`` names no moment of the run; the message is one line."""
-
-
-def moment_us(text: str, manifest: Mapping[str, Any], last_us: int) -> int:
-    """Return the trace time of ``--at``: ``20s``, ``20``, ``1m``, ``ready`` or ``end``.
-
-    Raises:
-        MomentError: it is none of these, or before the trace or behind its end.
-    """
-    ready_us = int(manifest.get("ready_us", 0))
-    if text == "end":
-        return last_us
-    if text == "ready":
-        return ready_us
-    try:
-        sign, bare = (-1, text[1:]) if text.startswith("-") else (1, text)
-        number = bare.replace(".", "", 1).isdigit()
-        at_us = ready_us + sign * duration_us(f"{bare}s" if number else bare)
-    except ValueError:
-        raise MomentError(
-            f'--at {text!r} is not a time: give seconds after ready, "20s", "1m", ready or end'
-        ) from None
-    if not 0 <= at_us <= last_us:
-        raise MomentError(
-            f"--at {text}: the run lasts from {-ready_us / 1e6:.1f}s to"
-            f" {(last_us - ready_us) / 1e6:.1f}s, counted from ready"
-        )
-    return at_us
 
 
 def state_at(directory: Path, at: str, logs: bool = False) -> ClusterState:

@@ -3,7 +3,8 @@
 :meth:`Trace.record` is the hottest call of a simulation. It numbers the fact, keeps its row
 ``(seq, t_us, node, kind, fields)`` in a buffer and calls the subscribers of its type. Full buffers
 go into the digest and, if the run has a directory, into its Parquet table, so that memory stays
-flat.
+flat. The table begins with the first HELD_ROWS rows or at the end, so that a short run whose trace
+nobody wants does not import Arrow.
 
 The digest is sha256 over the ``repr`` of the rows, one a line, whatever the size of the buffers.
 Rows are made of int, str, bool, None and tuples, whose ``repr`` is the same in every Python, while
@@ -30,6 +31,7 @@ Row: TypeAlias = tuple[int, int, str, str, tuple[Any, ...]]
 Subscriber: TypeAlias = Callable[[int, int, str, Any], None]
 
 BATCH_ROWS = 16_384
+HELD_ROWS = 4 * BATCH_ROWS
 UNDER_TEST = "pytest" in sys.modules
 
 
@@ -59,7 +61,9 @@ class Trace:
             kind: (kind.__name__, row, ()) for kind, row in ROW.items()
         }
         self._hash = hashlib.sha256()
-        self._writer = None if directory is None else _writer(directory)
+        self._directory = directory
+        self._held: list[Row] = []  # digested, and not yet in the table
+        self._writer: FactWriter | None = None
         self.closed = False
 
     @property
@@ -107,9 +111,17 @@ class Trace:
         if self.closed:
             return
         self._flush()
-        if self._writer is not None:
-            self._writer.close()
+        if self._directory is not None:
+            self._write(self._directory).close()
         self.closed = True
+
+    def drop(self) -> None:
+        """Keep the digest only, and remove what has been written."""
+        if self._directory is not None and self._writer is not None:
+            self._writer.close()
+            (self._directory / TRACE_FILE).unlink()
+        self._directory = self._writer = None
+        self._held = []
 
     def __enter__(self) -> Trace:
         return self
@@ -133,14 +145,20 @@ class Trace:
             _check(rows)
         self._hash.update("\n".join(map(repr, rows)).encode())
         self._hash.update(b"\n")
-        if self._writer is not None:
-            self._writer.write_rows(rows)
+        if self._directory is not None:
+            self._held += rows
+            if self._writer is not None or self._next_seq >= HELD_ROWS:
+                self._write(self._directory)
 
+    def _write(self, directory: Path) -> FactWriter:
+        from kafkasim.sim.trace.table import FactWriter
 
-def _writer(directory: Path) -> FactWriter:
-    from kafkasim.sim.trace.table import FactWriter
-
-    return FactWriter(directory / TRACE_FILE)
+        if self._writer is None:
+            self._writer = FactWriter(directory / TRACE_FILE)
+        rows, self._held = self._held, []
+        for first in range(0, len(rows), self._batch_rows):
+            self._writer.write_rows(rows[first : first + self._batch_rows])
+        return self._writer
 
 
 _PYTHON_TYPES: dict[str, tuple[type, ...]] = {

@@ -72,6 +72,18 @@ def test_help_and_list_import_neither_the_model_nor_arrow() -> None:
         assert ran.stdout.splitlines()[-1] == "[]", ran.stderr
 
 
+def test_a_run_that_keeps_no_trace_imports_no_arrow(small: str) -> None:
+    heavy = "('networkx', 'pyarrow', 'numpy', 'matplotlib', 'pyspark', 'kafkasim.analysis.story')"
+    told = f"print([each for each in {heavy} if each in sys.modules])"
+    program = f"import sys; from kafkasim.scenarios.cli import invoke; invoke(['run', {small!r}])"
+    ran = subprocess.run(
+        [sys.executable, "-c", f"{program}; {told}"], capture_output=True, text=True
+    )
+    verdict, imported = ran.stdout.splitlines()
+    assert verdict.startswith("pass")
+    assert imported == "[]"
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_each_command_has_a_help_of_its_own(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert invoke([name, "--help"]) == 0

@@ -22,7 +22,8 @@ from kafkasim.analysis.figures.state import ClusterState
 from kafkasim.analysis.story.story import tell
 from kafkasim.model import facts
 from kafkasim.model.facts import SCHEMA_VERSION
-from kafkasim.scenarios.running.stored import MomentError, moment_us, state_at
+from kafkasim.scenarios.running.moments import MomentError, moment_us
+from kafkasim.scenarios.running.stored import state_at
 from kafkasim.sim.trace.recording import Trace
 from kafkasim.sim.trace.store import write_manifest
 

@@ -29,7 +29,7 @@ from kafkasim.scenarios.commands.exits import OK, SAFETY
 from kafkasim.scenarios.commands.places import RunName
 from kafkasim.scenarios.commands.runs import Apps, Settings, Variants, for_consumers, run_request
 from kafkasim.scenarios.language import library
-from kafkasim.scenarios.running.stored import moment_us
+from kafkasim.scenarios.running.moments import moment_us
 from kafkasim.sim.trace.store import judges_version
 
 if TYPE_CHECKING:
