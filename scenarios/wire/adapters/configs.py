@@ -66,7 +66,8 @@ def _described(call: Call, kind: int, name: str) -> tuple[Errors, str, list[Body
         if name != own:
             text = f"Unexpected broker id, expected {own} or empty string, but received {name}"
             return Errors.INVALID_REQUEST, text, []
-        return Errors.NONE, "", _of_broker(kafka.config, kafka.image, int(own))
+        rows = _of_broker(kafka.config, kafka.image, int(own))
+        return Errors.NONE, "", [*_addresses(call, int(own)), *rows]
     if kind == GROUP:
         rows = [
             _row(key, each, _OF_GROUP)
@@ -105,6 +106,18 @@ def _of_broker(config: BrokerConfig, image: MetadataImage, broker: int) -> list[
             found, source = cluster[key], _OF_ALL_BROKERS
         rows.append(_row(key, found, source, limits[key]))
     return rows
+
+
+def _addresses(call: Call, broker: int) -> list[Body]:
+    """Return what names a broker: the model has neither listeners nor node.id as settings."""
+    image = call.image
+    registered = None if image is None else image.brokers.get(broker)
+    rows = [_row("node.id", broker, _STATIC)]
+    if registered is not None:
+        host, port = call.broker.listener(registered.address)
+        text = f"PLAINTEXT://{host}:{port}"
+        rows += [_row(key, text, _STATIC) for key in ("listeners", "advertised.listeners")]
+    return [{**row, "ReadOnly": True} for row in rows]
 
 
 def _row(key: str, found: Any, source: int, limit: float | None = None) -> Body:

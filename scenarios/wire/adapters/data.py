@@ -25,8 +25,11 @@ _UNKNOWN = "?"
 
 def _produce(call: Call) -> list[Any]:
     body, found = call.body, []
-    for tp, row in each_partition(body["TopicData"], "Index", "PartitionData"):
-        found.append(m.ProducePartition(tp, decoded(row["Records"], tp)))
+    for topic in body["TopicData"]:
+        name = _named(call, topic, call.version >= 13, "Name")
+        for row in topic["PartitionData"]:
+            tp = TopicPartition(name, row["Index"])
+            found.append(m.ProducePartition(tp, decoded(row["Records"], tp)))
     return [
         m.ProduceRequest(
             body["Acks"],
@@ -40,6 +43,13 @@ def _produce(call: Call) -> list[Any]:
     ]
 
 
+def _named(call: Call, topic: Body, by_id: bool, key: str) -> str:
+    """Return the name of a topic of a request, which has its id instead in newer versions."""
+    if not by_id:
+        return str(topic[key])
+    return call.topic_name(topic["TopicId"]) or _UNKNOWN + topic["TopicId"]
+
+
 def _produced(call: Call, answers: list[Any]) -> Body:
     (answer,) = answers
     rows = [
@@ -47,7 +57,9 @@ def _produced(call: Call, answers: list[Any]) -> Body:
             each.tp,
             {
                 "Index": each.tp.partition,
-                "ErrorCode": each.error,
+                "ErrorCode": Errors.UNKNOWN_TOPIC_ID
+                if each.tp.topic.startswith(_UNKNOWN)
+                else each.error,
                 "BaseOffset": each.base_offset,
                 "LogAppendTimeMs": each.log_append_time_ms,
                 "LogStartOffset": each.log_start_offset,
@@ -56,19 +68,21 @@ def _produced(call: Call, answers: list[Any]) -> Body:
         )
         for each in answer.partitions
     ]
-    return {
-        "Responses": by_topic(rows, key="PartitionResponses"),
-        "ThrottleTimeMs": answer.throttle_time_ms,
-    }
+    topics = by_topic(rows, key="PartitionResponses")
+    if call.version >= 13:
+        ids = {
+            _named(call, topic, True, "Name"): topic["TopicId"] for topic in call.body["TopicData"]
+        }
+        for topic in topics:
+            topic["TopicId"] = ids.get(topic["Name"], call.topic_id(topic.pop("Name")))
+    return {"Responses": topics, "ThrottleTimeMs": answer.throttle_time_ms}
 
 
 def _fetch(call: Call) -> list[Any]:
     body, ids = call.body, call.version >= 13
 
     def named(topic: Body) -> str:
-        if not ids:
-            return str(topic["Topic"])
-        return call.topic_name(topic["TopicId"]) or _UNKNOWN + topic["TopicId"]
+        return _named(call, topic, ids, "Topic")
 
     wanted = [
         m.FetchPartition(
@@ -304,9 +318,9 @@ def _coordinator(call: Call, answers: list[Any]) -> Body:
 
 
 DATA: dict[str, Adapter] = {
-    "Produce": Adapter(3, 12, _produce, _produced),
-    "Fetch": Adapter(4, 17, _fetch, _fetched),
-    "ListOffsets": Adapter(1, 9, _list_offsets, _offsets_listed),
+    "Produce": Adapter(3, 13, _produce, _produced),
+    "Fetch": Adapter(4, 18, _fetch, _fetched),
+    "ListOffsets": Adapter(1, 10, _list_offsets, _offsets_listed),
     "OffsetForLeaderEpoch": Adapter(2, 4, _epochs, _epochs_found),
     "DeleteRecords": Adapter(0, 2, _delete_records, _records_deleted),
     "Metadata": Adapter(0, 13, _metadata, _metadata_found),

@@ -112,7 +112,12 @@ class Connection:
 
     def produce(self, name: str, data: bytes, acks: int = -1, partition: int = 0) -> dict[str, Any]:
         """Send a batch to a partition; return what the response says of it."""
-        rows = [{"Name": name, "PartitionData": [{"Index": partition, "Records": data}]}]
+        rows = [
+            {
+                "TopicId": self.topic_id(name),
+                "PartitionData": [{"Index": partition, "Records": data}],
+            }
+        ]
         body = {"Acks": acks, "TimeoutMs": 5000, "TopicData": rows}
         answer = self.ask("Produce", body)["Responses"][0]["PartitionResponses"][0]
         assert isinstance(answer, dict)

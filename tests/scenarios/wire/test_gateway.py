@@ -40,7 +40,7 @@ def test_what_was_produced_is_fetched_byte_by_byte(session: Session) -> None:
     data = built(ROWS)
     assert leader.produce("bytes", data)["BaseOffset"] == 0
     assert leader.produce("bytes", data)["BaseOffset"] == 4
-    for version in (12, 17):
+    for version in (12, 18):
         found = leader.fetch("bytes", 4, version)
         assert found["HighWatermark"] == 8
         assert found["Records"][21:] == data[21:]
@@ -50,12 +50,20 @@ def test_what_was_produced_is_fetched_byte_by_byte(session: Session) -> None:
 def test_every_version_that_is_advertised_of_produce_and_fetch_works(session: Session) -> None:
     leader = leader_of(session, "versions")
     data = built(ROWS)
-    for version in range(3, 13):
-        rows = [{"Name": "versions", "PartitionData": [{"Index": 0, "Records": data}]}]
+    topic_id = leader.topic_id("versions")
+    for version in range(3, 14):
+        who = {"TopicId": topic_id} if version >= 13 else {"Name": "versions"}
+        rows = [{**who, "PartitionData": [{"Index": 0, "Records": data}]}]
         body = {"Acks": 1, "TimeoutMs": 5000, "TopicData": rows}
         (topic,) = leader.ask("Produce", body, version)["Responses"]
         assert topic["PartitionResponses"][0]["ErrorCode"] == 0
-    for version in range(4, 18):
+        assert topic.items() >= who.items()
+    unknown = {"TopicId": "AAAAAAAAAAAAAAAAAAAAAQ", "PartitionData": rows[0]["PartitionData"]}
+    body = {"Acks": 1, "TimeoutMs": 5000, "TopicData": [unknown]}
+    (topic,) = leader.ask("Produce", body)["Responses"]
+    assert topic["TopicId"] == unknown["TopicId"]
+    assert topic["PartitionResponses"][0]["ErrorCode"] == Errors.UNKNOWN_TOPIC_ID
+    for version in range(4, 19):
         assert leader.fetch("versions", 0, version)["ErrorCode"] == 0
 
 
@@ -91,7 +99,7 @@ def test_an_acknowledgement_is_a_fact_and_a_batch_sent_again_has_the_same_ids(
 def test_acks_0_has_no_response_and_the_next_request_has_its_own(session: Session) -> None:
     leader = leader_of(session, "silent")
     part = {"Index": 0, "Records": built(ROWS)}
-    rows = [{"Name": "silent", "PartitionData": [part]}]
+    rows = [{"TopicId": leader.topic_id("silent"), "PartitionData": [part]}]
     leader.write("Produce", {"Acks": 0, "TimeoutMs": 5000, "TopicData": rows})
     assert leader.fetch("silent", 0)["ErrorCode"] == 0
 

@@ -46,7 +46,7 @@ def session(path: Path, acks: int) -> tuple[str, int]:
                 acked += writer.produce("orders", data, acks)["ErrorCode"] == 0
             else:
                 rows = [{"Name": "orders", "PartitionData": [{"Index": 0, "Records": data}]}]
-                writer.write("Produce", {"Acks": -1, "TimeoutMs": 5000, "TopicData": rows})
+                writer.write("Produce", {"Acks": -1, "TimeoutMs": 5000, "TopicData": rows}, 12)
             writer.run(2_000_000)
         writer.run(20_000_000)
         live.close(writer.number)
