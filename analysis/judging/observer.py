@@ -84,6 +84,7 @@ TOLD: dict[type, Callable[[Any], str]] = {
     facts.LoadInProgress: lambda fact: f"load-in-progress:{fact.request}",
     facts.LogStart: _log_start,
     facts.CleaningFailed: lambda _: "uncleanable",
+    facts.CreationRefused: lambda fact: f"creation-refused:{fact.topic}",
     facts.ReplicaFailed: lambda _: "replica-failed",
     facts.OffsetExpired: lambda fact: f"offset-expired:{fact.group}",
     facts.GroupState: lambda fact: f"group-removed:{fact.group}" if fact.state == "Dead" else "",
@@ -296,7 +297,7 @@ class _Clients:
         self._note(f"send-failed:{fact.error}", t_us)
         if fact.indeterminate:
             self._note("indeterminate", t_us)
-        if fact.error.startswith("NOT_ENOUGH_REPLICAS"):
+        if (fact.last_error or fact.error).startswith("NOT_ENOUGH_REPLICAS"):
             self._note("min-isr-refused", t_us)
 
     def on_Positioned(self, _seq: int, t_us: int, _node: str, fact: facts.Positioned) -> None:

@@ -30,7 +30,7 @@ class Expectations(Protocol):
 
     @property
     def must_see(self) -> Sequence[str]:
-        """Observations that a run must show."""
+        """Observations that a run must show; ``no-progress``: it must stand still."""
 
     @property
     def in_time(self) -> Sequence[str]:
@@ -98,7 +98,9 @@ def _permitted(finding: Finding, permits: Sequence[str], topics: Mapping[str, st
 
 def _unmet(evidence: Evidence, expect: Expectations) -> list[Finding]:
     """Return ``missing:OBSERVATION`` and ``seen:OBSERVATION`` for what ``expect`` asks for."""
-    seen, healed_us = evidence.seen, evidence.faults_end_us
+    seen, healed_us = dict(evidence.seen), evidence.faults_end_us
+    if any(each.name == NO_PROGRESS for each in evidence.findings):
+        seen[NO_PROGRESS] = NEVER_US  # at the end of the run
     texts: dict[str, str] = {}
     for what in expect.must_see:
         if what not in seen:

@@ -21,7 +21,7 @@ _SENTENCES = {
     SENDS: "{host} has records that are neither acknowledged nor failed",
     RECORD: "{detail}",
     POLL: "{host} handles what it was given",
-    READ: "group {group} is at {offset} of {end} in {name} (last read by {host})",
+    READ: "group {group} is at {offset} of {end} in {name} ({detail})",
     COMMIT: "group {group} was given records below {end} of {name} and has committed {offset}",
     SHARES: "share group {group} is at {offset} of {end} in {name}",
     OWNER: "{name} has no owner in group {group}",

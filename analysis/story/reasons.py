@@ -40,6 +40,15 @@ REFUSED = {
 NOT_SENT = "an earlier change of the partition is in progress (OPERATION_NOT_ATTEMPTED)"
 """In KRaft mode it is the leader's own queue that answers so (AlterPartitionManager.submit)."""
 
+TOPIC_USES = {
+    "__consumer_offsets": "groups need for a coordinator (offsets.topic.replication.factor)",
+    "__transaction_state": "transactional producers need for a coordinator"
+    " (transaction.state.log.replication.factor)",
+    "__share_group_state": "share groups need for their state"
+    " (share.coordinator.state.topic.replication.factor)",
+}
+"""Why a broker wants a topic created."""
+
 OFFSET_EXPIRED = {
     "empty": "the group has had no member for offsets.retention.minutes",
     "commit": "it was committed longer ago than offsets.retention.minutes",

@@ -103,6 +103,8 @@ SAID: dict[str, tuple[str, Template]] = {
     "ControllerActive": ("2.3", lambda row: "{node} "
         + ("becomes the active" if row["active"] else "resigns as")
         + " controller (epoch {epoch})" + ": {reason}" * bool(row["reason"])),
+    "CreationRefused": ("", ("{node} cannot have {topic} created, which {topic_use}: {error}"
+        " ({reason})")),
     "TopicDeleted": ("", "topic {topic} is deleted"),
     "RaftRole": ("2.2", lambda row: "{node} is {role} of the metadata quorum in epoch {epoch}"
         + ", leader {leader}" * (row["leader"] >= 0)),
@@ -310,6 +312,7 @@ WORDS: dict[str, Callable[[Row], str]] = {
     "producer": lambda row: f"producer id {row['producer_id']}, epoch {row['producer_epoch']}",
     "transaction": lambda row: f"transaction {row['number']} of {row['transactional_id']}",
     "commit_error": lambda row: reasons.commit_refused(row["error"]),
+    "topic_use": lambda row: reasons.TOPIC_USES.get(row["topic"], "a client asked for"),
     "record": lambda row: record(row["record_id"]),
     "record_ids": lambda row: cut(list(map(record, row["record_ids"]))) or "control records",
     "member": lambda row: short(row["member_id"]) or "a simple consumer",
@@ -626,6 +629,7 @@ class Teller:
             text = f"the producer of {PLACE} did not take {DETAIL}{of}: {why} ({error})"
             return Sentence(text, row["node"], records)
         may = "may have been appended" if row["indeterminate"] else "not appended"
+        may += f"; the last attempt failed with {row['last_error']}" * bool(row["last_error"])
         text = f"{PLACE} failed to send {DETAIL} of {self._place(row)}: {error}, {may}"
         return Sentence(text, row["node"], records)
 

@@ -34,7 +34,8 @@ TOLD = {
          "BrokerRegistration", "ZooKeeperSession"), NEWS,
     ),
     **dict.fromkeys(
-        ("TopicDeleted", "PartitionChanged", "Truncated", "IsrUpdateFailed", "LogLoaded",
+        ("TopicDeleted", "CreationRefused", "PartitionChanged", "Truncated", "IsrUpdateFailed",
+         "LogLoaded",
          "LogDirOffline", "CoordinatorLoaded", "TransactionsLoaded", "CoordinatorLoadFailed",
          "GroupState", "GroupConverted", "TransactionState", "TransactionEnded",
          "RebalanceAttempt", "SendFailed", "ControlRequest", "LogStart", "OffsetExpired",

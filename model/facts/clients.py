@@ -45,6 +45,7 @@ class SendFailed:
     indeterminate: bool  # True: a broker may have appended it all the same
     latency_us: int  # since the batch was created
     attempts: int
+    last_error: str = ""  # by which the last attempt failed, if it is another one
 
 
 @value

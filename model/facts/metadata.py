@@ -63,6 +63,18 @@ class TopicCreated:
 
 
 @value
+class CreationRefused:
+    """The controller refused a topic that a broker wanted; told once for each topic and error.
+
+    Clients and coordinators make brokers want it (AutoTopicCreationManager).
+    """
+
+    topic: str
+    error: str
+    reason: str  # the message that came with the error
+
+
+@value
 class TopicDeleted:
     """A topic was deleted, committed at metadata ``offset``; brokers delete its logs later."""
 

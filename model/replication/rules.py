@@ -157,7 +157,22 @@ class ReplicationRules:
         Otherwise consumers see records that fewer than min.insync.replicas brokers hold
         (KAFKA-15583, B18).
         """
-        return len(leader.isr) < leader.min_isr
+        return self.high_watermark_needs_min_isr() and len(leader.isr) < leader.min_isr
+
+    def high_watermark_needs_min_isr(self) -> bool:
+        """Return whether a release asks the high watermark for min.insync.replicas at all.
+
+        It does since 3.7 (KAFKA-15583); what a leader tells of its minimum is by this.
+        """
+        return True
+
+    def caps_min_isr(self) -> bool:
+        """Return whether min.insync.replicas counts as the number of replicas at most.
+
+        It does since 3.7 (Partition.effectiveMinIsr, KAFKA-15583). Before, a topic of one replica
+        under a minimum of two takes no batch with acks=all.
+        """
+        return True
 
     def advances_after_isr_change(self) -> bool:
         """Return whether a leader looks at its high watermark when its ISR change is answered.

@@ -366,7 +366,8 @@ class ExpectTable(Table):
     ``anomaly:TOPIC``; of those of lost records the ones with a cause (judging/README.md). Every run
     must show the observations of ``must-see``, those of ``in-time``
     before the faults are healed, and none of ``never``; at least one run of a fleet must show
-    those of ``fleet-must-see``. ``within`` is how long a healed cluster may take to converge;
+    those of ``fleet-must-see``. ``no-progress`` in ``permits`` and ``must-see`` says that a healed
+    cluster stands still for ever. ``within`` is how long a healed cluster may take to converge;
     ``time_limits.py:limit_us`` computes the default from the configuration, and
     ``time_limits.py:reading_us`` what groups get more then that have only to read on.
     """

@@ -151,7 +151,10 @@ OBSERVATIONS: Mapping[str, str] = {
     "rebalance-given-up": "an old consumer's attempts at a rebalance had all failed",
     "zombie-poll": "an old consumer got a record of a partition that another one had claimed",
     "bounced": "a broker came back before the ZooKeeper controller had noticed its absence",
-    "min-isr-refused": "an acks=all record failed with NOT_ENOUGH_REPLICAS",
+    "min-isr-refused": "an acks=all record failed with NOT_ENOUGH_REPLICAS, or was refused with it"
+    " until delivery.timeout.ms",
+    "creation-refused": "the controller refused a topic that a broker wanted by itself, as those of"
+    " coordinators; detail: the topic",
     "operated": "an operation succeeded; detail: its kind",
     "refused": "an operation was refused; detail: the error",
     "reassigning": "a reassignment began",

@@ -36,7 +36,7 @@ from kafkasim.analysis.judging.wait import (
 )
 from kafkasim.model import facts
 from kafkasim.model.facts.names import node_of
-from kafkasim.model.records import TopicPartition
+from kafkasim.model.records import GROUP_METADATA_TOPIC, TopicPartition
 from kafkasim.model.replication.partitions.partition import Partition
 from kafkasim.model.replication.share.partition.share_partition import SharePartition
 from kafkasim.model.replication.share.partition.states import FINAL
@@ -201,6 +201,7 @@ class Convergence:
             position, node = held.get(key) or self._read.last.get((group, key), (0, "nobody"))
             if max(position, resets.get(((group, key), node), -1)) < end:
                 wait = replace(self._at(READ, key), group=group, host=node)
+                wait = replace(wait, detail=self._read.why_unread(node))
                 yield replace(wait, offset=position, end=end)
 
     def _held(self, group: str) -> dict[PartitionKey, tuple[int, str]]:
@@ -282,7 +283,24 @@ class ReadSoFar:
         self.last: dict[Place, tuple[int, str]] = {}  # position, and the host that told it
         self.owners: dict[tuple[str, str], str] = {}  # (group, topic-partition) -> old consumer
         self.resets: dict[tuple[Place, str], int] = {}  # by host: where its last reset led to
+        self._without: str = ""  # why no group has a coordinator
         follow(trace, self)
+
+    def why_unread(self, node: str) -> str:
+        """Return who has read a partition last, or why nobody could."""
+        if node == "nobody" and self._without:
+            return f"no group has a coordinator: {self._without}"
+        return f"last read by {node}"
+
+    def on_CreationRefused(self, _s: int, _t: int, _n: str, fact: facts.CreationRefused) -> None:
+        """Take why there is no topic of offsets."""
+        if fact.topic == GROUP_METADATA_TOPIC:
+            self._without = f"{fact.topic} cannot be created, {fact.error} ({fact.reason})"
+
+    def on_TopicCreated(self, _s: int, _t: int, _n: str, fact: facts.TopicCreated) -> None:
+        """Note that groups can have coordinators."""
+        if fact.topic == GROUP_METADATA_TOPIC:
+            self._without = ""
 
     def on_Positioned(self, _seq: int, _t: int, node: str, fact: facts.Positioned) -> None:
         """Take a position that a consumer begins at."""

@@ -316,6 +316,14 @@ class Replication28(Replication39):
         """Return whether the offset fits, whatever the epoch (KAFKA-18991; 3.9.1, 4.1)."""
         return sent.fetch_offset == fetch_offset
 
+    def high_watermark_needs_min_isr(self) -> bool:
+        """Return False: the ISR alone holds it back (KAFKA-15583 came with 3.7)."""
+        return False
+
+    def caps_min_isr(self) -> bool:
+        """Return False: Partition compares the ISR with the setting itself."""
+        return False
+
     def knows_verification(self) -> bool:
         """Return False: KIP-890's first part came with 3.6."""
         return False

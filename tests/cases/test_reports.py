@@ -65,6 +65,15 @@ TOLD: dict[str, tuple[str, ...]] = {
     "26-unreleased-instance-id": (
         "refuses a member: group.instance.id pod-0 of group ingestion is held by consumer-1, until",
     ),
+    "24-no-coordinator": (
+        "no-progress in events-0: 1 record, first: group group is at 0 of 620 in events-0 (no",
+        "broker-1 cannot have __consumer_offsets created, which groups need for a coordinator",
+    ),
+    "05-rf1-under-min-isr": (
+        "pass  rf1-under-min-isr",
+        "TIMED_OUT, not appended; the last attempt failed with NOT_ENOUGH_REPLICAS",
+        "topic my-topic2: 0 records acknowledged, 620 failed",
+    ),
 }
 """By report: what a run with seed 1 says, in this order."""
 
@@ -92,3 +101,15 @@ def test_a_record_that_no_producer_takes_is_an_event_that_a_scenario_can_forbid(
 ) -> None:
     never = 'expect.never=["send-failed:MESSAGE_TOO_LARGE"]'
     assert said("14b-record-too-large", capsys, "--set", never).startswith("fail(")
+
+
+@pytest.mark.slow
+def test_that_a_group_stands_still_for_ever_can_be_what_a_scenario_claims(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    claims = (
+        "--set", 'expect.permits=["no-progress"]', "--set", 'expect.must-see=["no-progress"]'
+    )  # fmt: skip
+    assert said("24-no-coordinator", capsys, *claims).startswith("expected(no-progress)")
+    healthy = ("--set", 'cluster.config={"offsets.topic.replication.factor"=1}', *claims)
+    assert said("24-no-coordinator", capsys, *healthy).startswith("fail(missing:no-progress)")

@@ -22,7 +22,7 @@ from kafkasim.model.controller.common.image import PartitionRegistration, TopicI
 from kafkasim.model.controller.common.records import NoOpRecord
 from kafkasim.model.effects import Post, Process, Request, Then
 from kafkasim.model.errors import Errors
-from kafkasim.model.facts import BrokerState
+from kafkasim.model.facts import BrokerState, CreationRefused
 from kafkasim.model.messages import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
@@ -32,6 +32,7 @@ from kafkasim.model.messages import (
     BrokerHeartbeatResponse,
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,
+    CreateTopicsResponse,
     MetadataRequest,
     UpdateMetadataBroker,
     UpdateMetadataRequest,
@@ -135,14 +136,15 @@ def test_the_next_block_is_asked_for_again_at_its_first_use_and_after_an_error_l
 
 def test_no_topic_is_created_whose_name_is_not_legal() -> None:
     link = Link()
-    AutoTopicCreation(CONFIG, link, {}).create("not legal", 0)
+    AutoTopicCreation(CONFIG, link, {}, []).create("not legal", 0)
     assert link.sent == []
 
 
 def test_a_topic_is_created_by_one_request_at_a_time() -> None:
     link = Link()
+    out: list[Any] = []
     topics = AutoTopicCreation(
-        CONFIG, link, {"__consumer_offsets": group_metadata_topic(CONFIG, False)}
+        CONFIG, link, {"__consumer_offsets": group_metadata_topic(CONFIG, False)}, out
     )
     topics.create("a", 0)
     topics.create("a", 0)
@@ -152,9 +154,12 @@ def test_a_topic_is_created_by_one_request_at_a_time() -> None:
         ("a", CONFIG.num_partitions),
         ("__consumer_offsets", CONFIG.offsets_topic_num_partitions),
     ]
-    link.sent[0][1](None, 1)
-    topics.create("a", 2)
-    assert len(link.sent) == 3
+    refused = CreateTopicsResponse((("a", Errors.INVALID_REPLICATION_FACTOR, "one broker"),))
+    for at in (0, 2):  # its requests; the error is told once
+        link.sent[at][1](refused, 1)
+        topics.create("a", 2)
+    assert len(link.sent) == 4
+    assert out == [CreationRefused("a", "INVALID_REPLICATION_FACTOR", "one broker")]
 
 
 def test_who_the_controller_is_in_both_modes() -> None:

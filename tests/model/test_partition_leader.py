@@ -232,3 +232,14 @@ def test_a_member_of_the_isr_that_is_no_replica_leaves_it() -> None:
         trio.shrink(1)
         proposed[type(rules)] = [f.replica_ids for _, f in trio.facts if type(f) is IsrProposed]
     assert proposed == {ReplicationRules: [(3,)], Replication28: []}
+
+
+def test_min_isr_is_capped_and_freezes_the_high_watermark_since_3_7() -> None:  # KAFKA-15583
+    for rules, minimum, told in ((ReplicationRules(), 3, [3]), (Replication28(), 4, [1])):
+        trio = Trio(rules=rules, min_insync_replicas=4)
+        trio.tell()
+        assert trio.nodes[1].leader.min_isr == trio.nodes[1].partition.min_isr == minimum
+        trio.produce(1, 7, acks=1)
+        trio.settle()
+        advanced = [fact for _, fact in trio.facts if type(fact) is HighWatermark]
+        assert [fact.min_isr for fact in advanced if fact.high_watermark == 1] == told

@@ -35,7 +35,10 @@ MARKED: Row = ("broker-1", facts.MarkerWritten(T, P, 7, 0, True, 3, 0, 0))
 ISR = Wait(SHORT, topic_id=T, partition=P, name="orders-0", detail="ISR [1, 2] of [1, 2, 3]")
 HANGING = Wait(OPEN, topic_id=T, partition=P, name="orders-0", producer_id=7, offset=2)
 SENDING = Wait(SENDS, "producer-1")
-READING = Wait(READ, "consumer-1", T, P, "orders-0", "billing", offset=2, end=3)
+READING = Wait(
+    READ, "consumer-1", T, P, "orders-0", "billing", offset=2, end=3,
+    detail="last read by consumer-1",
+)  # fmt: skip
 
 
 def roots(

@@ -109,7 +109,7 @@ class KafkaApis:
         self.controller = controller
         self.statistics = statistics
         internal = {name: entry.topic for name, entry in coordinators.by_name.items()}
-        self.auto_topics = AutoTopicCreation(config, controller.topics, internal)
+        self.auto_topics = AutoTopicCreation(config, controller.topics, internal, out)
         self._handlers: dict[type, Handler] = {
             ProduceRequest: replicas.producing.serve,
             FetchRequest: replicas.fetching.serve,

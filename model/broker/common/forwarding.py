@@ -7,11 +7,12 @@ Models AutoTopicCreationManager and RPCProducerIdManager. Requests that are pass
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kafkasim.model.channel import Failed
 from kafkasim.model.controller.common.topics import name_problem
 from kafkasim.model.errors import Errors
+from kafkasim.model.facts import CreationRefused
 from kafkasim.model.messages import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
@@ -41,11 +42,14 @@ class AutoTopicCreation:
         config: BrokerConfig,
         link: ControllerChannel,
         internal: Mapping[str, CreatableTopic],
+        out: list[Any],
     ) -> None:
         self.config = config
         self.internal = internal
         self.link = link
         self.in_flight: dict[str, None] = {}
+        self._out = out
+        self._refused: dict[str, Errors] = {}  # topic -> the last error, as told
 
     def create(self, topic: str, now: int) -> None:
         """Ask the controller to create ``topic``, unless a request for it is in flight.
@@ -57,8 +61,12 @@ class AutoTopicCreation:
         self.in_flight[topic] = None
         request = CreateTopicsRequest((self._wanted(topic),), self.config.request_timeout_ms)
 
-        def done(_: CreateTopicsResponse | Failed, __: int) -> None:
+        def done(answer: CreateTopicsResponse | Failed, __: int) -> None:
             del self.in_flight[topic]
+            for name, error, reason in () if isinstance(answer, Failed) else answer.results:
+                if error not in (Errors.NONE, Errors.TOPIC_ALREADY_EXISTS, self._refused.get(name)):
+                    self._refused[name] = error
+                    self._out.append(CreationRefused(name, error.name, reason))
 
         self.link.send(request, now, done)
 

@@ -46,6 +46,7 @@ class ProducerBatch:
         "estimate",
         "full",
         "indeterminate",
+        "last_error",
         "leader_epoch",
         "max_timestamp_ms",
         "number",
@@ -82,6 +83,7 @@ class ProducerBatch:
         self.leader_epoch = -1  # of the leader to which the last attempt went
         self.topic_id = ""  # as known at the last attempt
         self.indeterminate = False  # an attempt may have been appended
+        self.last_error = ""  # by which an attempt has failed
         self.wire: RecordBatch | None = None  # built at the first drain, kept over retries
         self.producer_id = NO_PRODUCER_ID
         self.producer_epoch = NO_PRODUCER_EPOCH

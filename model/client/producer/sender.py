@@ -232,6 +232,7 @@ class Sender:
             self._complete(batch, -1 if error else response.base_offset, now)
             queue.muted = False
             return
+        batch.last_error = error.name
         if not self._rules.known_not_appended(error, self._acks):
             batch.indeterminate = True
         if batch.done:  # expired while this response was under way
@@ -258,6 +259,7 @@ class Sender:
         if failed.reason not in ("refused", "backoff"):
             batch.indeterminate = True
         batch.queue.muted = False
+        batch.last_error = error.name
         if batch.done:
             return
         response = ProducePartitionResponse(batch.queue.tp, error, -1, -1, -1)
@@ -310,6 +312,7 @@ class Sender:
                 batch.indeterminate,
                 now - batch.created_us,
                 batch.attempts,
+                batch.last_error if batch.last_error != error else "",
             )
         )
         for call, _ in batch.ack_calls or ():

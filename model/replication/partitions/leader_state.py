@@ -118,8 +118,9 @@ class LeaderState:
 
     @property
     def min_isr(self) -> int:
-        """The effective min.insync.replicas: never more than there are replicas."""
-        return min(self.log.config.min_insync_replicas, len(self.replicas))
+        """The effective min.insync.replicas; since 3.7 never more than there are replicas."""
+        minimum = self.log.config.min_insync_replicas
+        return min(minimum, len(self.replicas)) if self.rules.caps_min_isr() else minimum
 
     def adopt(self, registration: PartitionRegistration) -> None:
         """Take over the controller's state; the progress of followers that stay is kept.
@@ -226,7 +227,7 @@ class LeaderState:
                 self.tp.partition,
                 self.leader_epoch,
                 high_watermark,
-                self.min_isr,
+                self.min_isr if self.rules.high_watermark_needs_min_isr() else 1,
                 tuple(acknowledged),
             )
         )

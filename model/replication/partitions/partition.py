@@ -123,8 +123,11 @@ class Partition:
 
     @property
     def min_isr(self) -> int:
-        """The effective min.insync.replicas: never more than there are replicas."""
-        return min(self.log.config.min_insync_replicas, len(self.role.replicas) or 1)
+        """The effective min.insync.replicas; since 3.7 never more than there are replicas."""
+        minimum = self.log.config.min_insync_replicas
+        if not self._context.rules.caps_min_isr():
+            return minimum
+        return min(minimum, len(self.role.replicas) or 1)
 
     def remote(self, replica: int) -> RemoteReplica | None:
         """Return a follower's progress, None if this replica has no leader's state of it."""

@@ -6,7 +6,7 @@ allowed.
 
 from __future__ import annotations
 
-from kafkasim.analysis.judging.finding import ANOMALIES
+from kafkasim.analysis.judging.finding import ANOMALIES, NO_PROGRESS
 from kafkasim.scenarios.language.checks.allowed import meant, some
 from kafkasim.scenarios.language.checks.fault_tables import check_faults
 from kafkasim.scenarios.language.checks.operation_tables import check_operations
@@ -42,8 +42,9 @@ def _check_permits(scenario: Scenario) -> None:
     topics = [topic.name for topic in scenario.topics]
     for name in scenario.expect.permits:
         anomaly, colon, topic = name.partition(":")
-        if anomaly not in ANOMALIES:
-            raise ValueError(f"expect.permits: no anomaly {anomaly!r}; {meant(anomaly, ANOMALIES)}")
+        if anomaly not in (*ANOMALIES, NO_PROGRESS):
+            known = meant(anomaly, (*ANOMALIES, NO_PROGRESS))
+            raise ValueError(f"expect.permits: no anomaly {anomaly!r}; {known}")
         if colon and topic not in topics:
             raise ValueError(f"expect.permits: no topic {topic!r}; allowed: {some(topics)}")
 
@@ -57,6 +58,8 @@ def _check_observations(scenario: Scenario) -> None:
         ("never", expect.never),
     ):
         for name in names:
+            if name == NO_PROGRESS and key == "must-see":
+                continue
             if name.partition(":")[0] not in OBSERVATIONS:
                 told = meant(name.partition(":")[0], OBSERVATIONS)
                 raise ValueError(f"expect.{key}: no observation {name!r}; {told}")
