@@ -78,7 +78,7 @@ PARTS = {
 }
 """Name of a part, which is the directory of its files, to how it is asked."""
 
-PLAYED = (*VERSIONS, ZOOKEEPER, GROUPS, TRANSACTIONS)
+PLAYED = (*VERSIONS, ZOOKEEPER, *GROUPS, *TRANSACTIONS)
 """The versions whose schedules are played: those that have histories."""
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.fidelity.playing import GROUPS, HERE, differences, load, names
+from tests.fidelity.playing import GROUPS, differences, load, names, recorded
 from tests.fidelity.playing.groups.simulated import SimulatedGroupPlay
 
 DIFFERENT = {
@@ -24,16 +24,17 @@ DIFFERENT = {
 }
 
 
-@pytest.mark.parametrize("name", names(GROUPS))
-def test_the_model_s_group_log_is_kafka_s(name: str) -> None:
-    play = SimulatedGroupPlay(load(name, GROUPS))
-    found = differences(GROUPS, name, play.play())
+@pytest.mark.parametrize(("version", "name"), recorded(GROUPS))
+def test_the_model_s_group_log_is_kafka_s(version: str, name: str) -> None:
+    play = SimulatedGroupPlay(load(name, version))
+    found = differences(version, name, play.play())
     assert bool(found) == (name in DIFFERENT), f"\n{found}"
     assert play.result is not None
     assert play.result.verdict != "fail", play.result.verdict
 
 
 def test_every_history_has_its_schedule() -> None:
-    files = [file.stem for file in HERE.glob(f"histories/{GROUPS}/*.txt")]
-    assert sorted(files) == names(GROUPS)
-    assert set(DIFFERENT) <= set(files)
+    found = recorded(GROUPS)
+    assert [name for version, name in found if version == GROUPS[0]] == names(GROUPS[0])
+    assert {name for _, name in found} == {*names(GROUPS[0])}
+    assert set(DIFFERENT) <= {name for _, name in found}

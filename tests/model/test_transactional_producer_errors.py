@@ -12,6 +12,7 @@ import pytest
 
 from kafkasim.model.client.exceptions import (
     IllegalStateError,
+    KafkaError,
     KafkaTimeoutError,
     TransactionAbortableError,
 )
@@ -64,19 +65,37 @@ def produced(cluster: TransactionalCluster) -> list[str]:
     return [line for line in cluster.wire if line.startswith("Produce")]
 
 
-@pytest.mark.parametrize("error", [Errors.TRANSACTION_ABORTABLE, Errors.PRODUCER_FENCED])
-def test_a_record_that_is_refused_after_an_error_is_not_sent(error: Errors) -> None:
-    """The Sender gives up what was not sent before it sends (runOnce, maybeAbortBatches)."""
+@pytest.mark.parametrize(
+    ("error", "raised"),
+    [
+        (Errors.TRANSACTION_ABORTABLE, True),
+        (Errors.PRODUCER_FENCED, False),
+        (Errors.INVALID_PRODUCER_EPOCH, False),
+    ],
+)
+def test_a_record_that_is_refused_after_an_error_is_not_sent(error: Errors, raised: bool) -> None:
+    """The Sender gives up what was not sent before it sends (runOnce, maybeAbortBatches).
+
+    KafkaProducer.doSend returns a failed future with an ApiException, and raises the others.
+    """
     cluster = TransactionalCluster()
     h = transactional(cluster)
     cluster.script(ProduceRequest, error)
     h.result("begin_transaction")
     send(h, 1)
     h.run(50)
-    assert isinstance(send(h, 2), Exception)
+    refused = h.result("send", "t", None, 2, 10, 0, True)
+    assert isinstance(refused, KafkaError) == raised
+    told = h.replies[-h.calls]
+    assert raised or told.error == error.name
+    commit = h.result("commit_transaction")
+    assert isinstance(commit, KafkaError)
+    assert commit.error == error.name
+    h.result("abort_transaction")
     h.run(50)
     assert len(produced(cluster)) == 1
     assert [fact.record_ids for fact in h.of(SendFailed)] == [(1,), (2,)]
+    assert h.replies[-h.calls + 2] is told
 
 
 def test_a_retry_whose_sequences_were_forgotten_waits_for_the_delivery_timeout() -> None:

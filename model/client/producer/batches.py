@@ -107,6 +107,13 @@ class ProducerBatch:
             self.ack_calls = []
         self.ack_calls.append((call, len(self.records) - 1))
 
+    def forget_ack(self, call: int) -> bool:
+        """Let a call not get the result of the last record; return whether it would have."""
+        if not self.ack_calls or self.ack_calls[-1][0] != call:
+            return False
+        self.ack_calls.pop()
+        return True
+
     def estimated_with(self, size: int) -> int:
         """Return the size of the compressed batch with a record more, as it is expected to be."""
         self.uncompressed += size

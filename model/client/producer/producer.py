@@ -18,8 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 from kafkasim.model.client.exceptions import (
     BufferExhaustedError,
+    InvalidProducerEpochError,
     KafkaError,
     KafkaTimeoutError,
+    ProducerFencedError,
 )
 from kafkasim.model.client.net.connections import Connections
 from kafkasim.model.client.net.metadata import Metadata
@@ -42,12 +44,18 @@ from kafkasim.model.facts import SendFailed
 from kafkasim.model.records import NO_HEADERS
 
 if TYPE_CHECKING:
-    from kafkasim.model.client.producer.batches import PartitionQueue
+    from kafkasim.model.client.producer.batches import PartitionQueue, ProducerBatch
     from kafkasim.model.client.producer.compression import Compressor
     from kafkasim.model.client.rules import ClientRules
     from kafkasim.model.effects import Process
+    from kafkasim.model.records import TopicPartition
 
 KEYS_CACHED_MAX = 100_000
+
+FAILS_FUTURE = (ProducerFencedError, InvalidProducerEpochError)
+"""What send() does not raise: they are ApiExceptions, with which KafkaProducer.doSend returns a
+failed future, so an application that does not look at it learns them from its commit. The other
+errors of a failed transaction are KafkaExceptions, and send() raises them."""
 
 Args = tuple[Any, ...]
 """The arguments of a call of send()."""
@@ -244,7 +252,7 @@ class KafkaProducer:
                 self.sender.queue_ready(queue, False, now)
             return Missing.MEMORY
         transactions = self.transactions
-        refusal = None if transactions is None else transactions.sent(queue.tp, record_id)
+        refusal = None if transactions is None else self._join(call, queue.tp, record_id, batch)
         process.out.append(Reply(call, None, refusal))
         if sticky is not None:
             sticky.appended(batch.records[-1].size, batch.full)
@@ -253,6 +261,25 @@ class KafkaProducer:
             self.sender.queue_ready(queue, new_batch, now)
             if transactions is not None:
                 self.sender.run(now)
+        return None
+
+    def _join(
+        self, call: int, tp: TopicPartition, record_id: int, batch: ProducerBatch
+    ) -> KafkaError | None:
+        """Take the last record of a batch into the transaction.
+
+        Return what send() raises. Where it returns a failed future the call gets None, and its
+        result is the error; it raises all the same if the producer may not go to an error state.
+        """
+        assert self.transactions is not None, tp
+        error = self.transactions.sent(tp, record_id)
+        if not isinstance(error, FAILS_FUTURE):
+            return error
+        told = self._not_sent(error)
+        if told is not error:
+            return told
+        if batch.forget_ack(call):
+            self.process.out.append(Reply(-call, None, error))
         return None
 
     def _placed(self, args: Args, now: int) -> Args:

@@ -16,11 +16,20 @@ HERE = Path(__file__).parent.parent
 ZOOKEEPER = "3.9.1-zookeeper"
 """The version of the schedules in ZooKeeper mode."""
 
-GROUPS = "4.0.0-groups"
-"""The version of the schedules with consumer groups."""
+GROUPS = ("4.0.0-groups",)
+"""The versions of the schedules with consumer groups."""
 
-TRANSACTIONS = "4.0.0-transactions"
-"""The version of the schedules with transactional producers."""
+TRANSACTIONS = ("4.0.0-transactions", "4.1.0-transactions")
+"""The versions of the schedules with transactional producers."""
+
+
+def recorded(versions: Sequence[str]) -> list[tuple[str, str]]:
+    """Return the schedules that versions of Kafka have a history of: (version, name)."""
+    return [
+        (version, name)
+        for version in versions
+        for name in sorted(file.stem for file in (HERE / "histories" / version).glob("*.txt"))
+    ]
 
 
 def names(version: str = "") -> list[str]:

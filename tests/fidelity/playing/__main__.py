@@ -34,10 +34,15 @@ from tests.fidelity.real_kafka import VERSIONS, NoKafka
 
 ATTEMPTS = 3
 
+BOOT_SECONDS = 15
+"""The JVMs of a schedule boot and stop for about so long."""
+
 PLAYS: dict[str, tuple[Callable[[Scenario, str, Path], RealPlay], type[SimulatedPlay]]] = {
     ZOOKEEPER: (RealZooKeeperPlay, SimulatedZooKeeperPlay),
-    GROUPS: (partial(RealClientPlay, group_history), SimulatedGroupPlay),
-    TRANSACTIONS: (partial(RealClientPlay, transaction_history), SimulatedTransactionPlay),
+    **dict.fromkeys(GROUPS, (partial(RealClientPlay, group_history), SimulatedGroupPlay)),
+    **dict.fromkeys(
+        TRANSACTIONS, (partial(RealClientPlay, transaction_history), SimulatedTransactionPlay)
+    ),
 }
 """How the schedules of a version are played that are not those of KRaft mode."""
 
@@ -71,6 +76,11 @@ def settle(name: str, version: str, *, write: bool) -> bool:
     return bool(rows)
 
 
+def seconds(name: str, version: str) -> float:
+    """Return about how long a schedule takes on real Kafka: it runs in real time, after boots."""
+    return load(name, version).duration / 1_000_000 + BOOT_SECONDS
+
+
 def simulated(name: str, version: str) -> SimulatedPlay:
     """Return the model's play of a schedule."""
     _, play = PLAYS.get(version, (RealPlay, SimulatedPlay))
@@ -87,6 +97,10 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--model", action="store_true")
     options = parser.parse_args(arguments)
     version, write = options.version, options.write
+    for name in options.names:
+        if name not in names(version):
+            known = ", ".join(names(version))
+            parser.error(f"no schedule {name!r} of {version}; allowed: {known}")
     chosen = options.names or [name for name in names(version) if stored(version, name).exists()]
     if options.model:
         for name in chosen:
@@ -94,6 +108,8 @@ def main(arguments: list[str]) -> int:
         return 0
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(130))  # so that no process is left behind
     began = time.monotonic()
+    minutes = sum(seconds(name, version) for name in chosen) / options.jobs / 60
+    print(f"{len(chosen)} schedules on Kafka {version}, about {minutes:.0f} min", flush=True)
     try:
         class_archive(version.partition("-")[0])  # once, and not by two jobs at a time
         with ThreadPoolExecutor(options.jobs) as pool:

@@ -10,7 +10,11 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kafkasim.model.client.exceptions import KafkaError, KafkaTimeoutError
+from kafkasim.model.client.exceptions import (
+    KafkaError,
+    KafkaTimeoutError,
+    ProducerFencedError,
+)
 from kafkasim.model.client.producer.sequences import ProducerSequences
 from kafkasim.model.client.producer.transactions.manager import TransactionalManager
 from kafkasim.model.client.producer.transactions.sending import TransactionalSending
@@ -175,9 +179,8 @@ class TransactionCalls:
     def sent(self, tp: TopicPartition, record_id: int) -> KafkaError | None:
         """Take a record that is in the accumulator into the transaction.
 
-        Return the error with which the send is refused: the transaction has failed, or there is
-        none. The record then stays in the accumulator until the transaction is aborted, as in
-        KafkaProducer.doSend.
+        Return the error of the send: the transaction has failed, or there is none. The record then
+        stays in the accumulator until the transaction is aborted, as in KafkaProducer.doSend.
         """
         manager = self._manager
         try:
@@ -193,11 +196,14 @@ class TransactionCalls:
         return None
 
     def not_sent(self, error: KafkaError) -> KafkaError:
-        """Let the transaction fail: a record did not get into the accumulator.
+        """Let the transaction fail: doSend caught an ApiException (maybeTransitionToErrorState).
 
         Return the error that the application gets.
         """
         manager = self._manager
+        if isinstance(error, ProducerFencedError):
+            manager.fatal(error)
+            return error
         aborting = manager.state is State.ABORTING_TRANSACTION
         if not aborting and manager.state not in SOURCES[State.ABORTABLE_ERROR]:
             return KafkaError("ILLEGAL_STATE", f"{error} in state {manager.state.name}")
