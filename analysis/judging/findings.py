@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from kafkasim.analysis.judging.finding import Finding
 from kafkasim.analysis.judging.history.history import History
+from kafkasim.analysis.judging.history.metadata_loss import LOST_METADATA
 from kafkasim.analysis.judging.source import LAST_REPLICA, PartitionKey
 
 FROM_EPOCH = ("HWMONO", "ISRDATA", "MATCH")
 """What breaks when a leader that lost records goes on in its old leader epoch (ZooKeeper mode)."""
+
+OF_METADATA = ("META", "ISRELIG", "ONELEADER")
+"""What nobody can promise once a majority of the voters has lost the metadata log."""
 
 MOST = 20
 """How many findings of one name and cover are kept: the first ones tell the story."""
@@ -33,6 +37,8 @@ class Findings:
         """Keep what row ``seq`` showed of a partition, if it is one of the first of its kind."""
         if not expected_by and name in FROM_EPOCH and self._history.partition(*key).reopened:
             expected_by = LAST_REPLICA
+        if not expected_by and name in OF_METADATA and self._history.metadata.lost:
+            expected_by = LOST_METADATA
         known = self._found.setdefault((name, expected_by), [])
         if len(known) < MOST:
             known.append(

@@ -288,7 +288,8 @@ def _failed(task: str, ended: bool, error: BaseException) -> ApplicationFailed:
     It has the frames of the application and of what it calls, without Python's own library and
     without addresses: they differ between machines and versions of Python. The last frame is the
     last one of a user's own code, if there is any. The reason does not repeat the exception's name,
-    with which the text of an aiokafka error begins.
+    with which the text of an aiokafka error begins. Of a group of exceptions it is each of them
+    with its own place, as that of the group is only where it was gathered.
     """
     frames = []
     for frame, line in traceback.walk_tb(error.__traceback__):
@@ -298,9 +299,24 @@ def _failed(task: str, ended: bool, error: BaseException) -> ApplicationFailed:
     own = [place for place, frame in enumerate(frames) if not frame.startswith("kafkasim.")]
     frames = frames[: own[-1] + 1] if own else frames
     name, text = type(error).__name__, str(error)
+    if isinstance(error, BaseExceptionGroup):
+        text = f"{error.message}: {'; '.join(_causes(task, error))}"
     text = "" if text == name else text.removeprefix(f"{name}: ")
     reason = re.sub(r" at 0x[0-9a-f]+", "", text)
     return ApplicationFailed(task, ended, name, reason, tuple(frames))
+
+
+def _causes(task: str, group: BaseExceptionGroup[BaseException]) -> list[str]:
+    """Return the exceptions of a group in words, those of groups inside it as well."""
+    found = []
+    for each in group.exceptions:
+        if isinstance(each, BaseExceptionGroup):
+            found += _causes(task, each)
+            continue
+        fact = _failed(task, False, each)
+        place = f", at {fact.traceback[-1]}" if fact.traceback else ""
+        found.append(f"{fact.exception}: {fact.reason}{place}")
+    return found
 
 
 def _dropped(_: Any) -> None:

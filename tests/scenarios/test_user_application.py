@@ -450,3 +450,22 @@ def test_a_record_that_cannot_be_serialized_is_a_send_that_failed(write) -> None
     )
     (failed,) = run(app).facts("SendFailed").to_pylist()
     assert (failed["error"], failed["partition"]) == ("SERIALIZATION", -1)
+
+
+def test_a_group_of_exceptions_is_told_with_its_causes_and_their_places(write) -> None:
+    app = write(
+        """
+        import asyncio
+
+        async def bad():
+            raise ValueError("the true cause")
+
+        async def main():
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(bad())
+        """
+    )
+    (failed,) = run(app).facts("ApplicationFailed").to_pylist()
+    assert failed["reason"] == (
+        "unhandled errors in a TaskGroup: ValueError: the true cause, at app:5 in bad"
+    )

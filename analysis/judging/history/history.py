@@ -7,6 +7,7 @@ from kafkasim.analysis.judging.history.contents import Contents
 from kafkasim.analysis.judging.history.footing import Footing
 from kafkasim.analysis.judging.history.hosts import Hosts
 from kafkasim.analysis.judging.history.logs import PartitionHistory
+from kafkasim.analysis.judging.history.metadata_loss import MetadataLoss
 from kafkasim.analysis.judging.history.partitions import Partitions
 from kafkasim.analysis.judging.history.sends import SendHistory
 from kafkasim.analysis.judging.history.topics import Topics, offsets_partition
@@ -33,9 +34,10 @@ class History:
         """``excuse`` replaces the no-loss budget, in tests."""
         self.budget = Budget()
         self.hosts = Hosts()
+        self.metadata = MetadataLoss()
         self._topics = Topics()
         self._partitions = Partitions(self._topics, excuse or self.excuse, allows_unclean)
-        for part in (self.budget, self.hosts, self._topics, self._partitions):
+        for part in (self.budget, self.hosts, self.metadata, self._topics, self._partitions):
             follow(trace, part)
         self.contents = Contents(trace)
         self.transactions = TransactionHistory(trace)

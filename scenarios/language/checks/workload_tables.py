@@ -155,7 +155,10 @@ def _check_text(place: str, text: str) -> None:
         raise ValueError(f"{place}: {error}; write {{{{ for a brace") from None
     for name in named:
         if name not in PLACES:
-            raise ValueError(f"{place}: {{{name}}} is unknown; allowed: {some(PLACES)}")
+            raise ValueError(
+                f"{place}: {{{name}}} is unknown; allowed: {some(PLACES)}; write {{{{ and }}}} for"
+                " the braces of JSON"
+            )
 
 
 def _check_processor(place: str, table: ProcessorTable, topics: list[str]) -> None:
