@@ -15,6 +15,8 @@ microseconds of simulated time since the hosts were switched on.
 
 from __future__ import annotations
 
+import base64
+import html
 import json
 import shutil
 import tempfile
@@ -37,7 +39,7 @@ from kafkasim.scenarios.language.files import rules
 from kafkasim.scenarios.language.files.applications import resolve
 from kafkasim.scenarios.language.spec import ScenarioError, parse
 from kafkasim.scenarios.language.tables import Scenario
-from kafkasim.scenarios.running import runner
+from kafkasim.scenarios.running import report, runner
 from kafkasim.scenarios.running.stored import explain
 from kafkasim.scenarios.variants.variant import VariantError
 from kafkasim.sim.trace.store import TRACE_FILE
@@ -112,6 +114,18 @@ class Outcome:
             found = ", ".join(self.anomalies) or "nothing"
             raise ValueError(f"the run does not show {anomaly!r}; it shows {found}")
         return [line for some in firsts(explained).values() for line in some[0].lines(ready_us)]
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: verdict, findings, and who was in which ISR, when."""
+        from kafkasim.analysis.plots.isr_flapping import png_of  # here: it imports matplotlib
+
+        drawn = base64.b64encode(png_of(self.directory)).decode()
+        lines = [*report.remarks(self.result), *report.findings(self.result)]
+        return (
+            f"<b>{html.escape(report.headline(self.result))}</b>"
+            f"<pre>{html.escape(chr(10).join(lines))}</pre>"
+            f'<img alt="ISRs over time" style="max-width:100%" src="data:image/png;base64,{drawn}">'
+        )
 
 
 def run(

@@ -195,6 +195,7 @@ def test_sim_takes_only_the_names_of_requests_from_messages() -> None:
 SAYS_A_RUN = (
     "analysis.judging", "analysis.story", "analysis.explain",
     "analysis.figures.state",  # of `describe`
+    "analysis.plots.isr_flapping",  # of an Outcome in a notebook
 )  # fmt: skip
 
 

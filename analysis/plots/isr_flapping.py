@@ -12,24 +12,45 @@ from typing import Any
 
 from matplotlib.patches import Patch
 
-from kafkasim.analysis.figures.timeline import COLUMNS, KINDS, Key, OneRun, Row, Timeline, build
+from kafkasim.analysis.figures.timeline import (
+    COLUMNS,
+    KINDS,
+    Key,
+    OneRun,
+    Row,
+    Timeline,
+    build,
+    read_rows,
+)
 from kafkasim.analysis.plots import style
 
+DRAWN_KINDS = (*KINDS, "Appended", "HighWatermark")
+DRAWN_COLUMNS = (*COLUMNS, "next_offset", "high_watermark")
 MOST_PARTITIONS = 8
 LANE = 0.8
 
 
 def draw(run: OneRun, out: Path) -> list[Path]:
     """Draw a run as ``out``.png and ``out``.svg."""
-    rows = run.read(
-        [*KINDS, "Appended", "HighWatermark"],
-        [*COLUMNS, "next_offset", "high_watermark"],
-    )
     manifest = run.manifest
     subtitle = style.one_line(
         [str(manifest["scenario"]), f"seed {manifest['seed']}", str(manifest["verdict"])]
     )
-    return style.save(picture(rows, subtitle), out)
+    return style.save(picture(rows(run), subtitle), out)
+
+
+def rows(run: OneRun) -> list[Row]:
+    """Return the rows of a run that :func:`picture` draws."""
+    return run.read(DRAWN_KINDS, DRAWN_COLUMNS)
+
+
+def png_of(directory: Path) -> bytes:
+    """Return the picture of the run in a directory of its own as PNG.
+
+    Raises:
+        BadInput: the run is not whole.
+    """
+    return style.png(picture(read_rows(directory, DRAWN_KINDS, DRAWN_COLUMNS), ""))
 
 
 def picture(rows: Sequence[Row], subtitle: str) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,13 @@ def save(fig: Figure, out: Path) -> list[Path]:
     fig.savefig(png, dpi=150)
     fig.savefig(svg, metadata={"Date": None})
     return [png, svg]
+
+
+def png(fig: Figure) -> bytes:
+    """Return a figure as PNG, without the date."""
+    out = BytesIO()
+    fig.savefig(out, format="png", dpi=130, metadata={"Software": None})
+    return out.getvalue()
 
 
 def one_line(parts: Iterable[str]) -> str:

@@ -10,8 +10,6 @@ import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
-from io import BytesIO
-from typing import Any
 
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
@@ -85,13 +83,6 @@ class Part:
     tables: Sequence[Table] = ()
     timeline: Timeline | None = None
     beside: Sequence[Text] = ()
-
-
-def png(figure: Any) -> bytes:
-    """Return a figure of matplotlib as PNG, without the date."""
-    out = BytesIO()
-    figure.savefig(out, format="png", dpi=130, metadata={"Software": None})
-    return out.getvalue()
 
 
 def render(title: str, lead: str, parts: Sequence[Part]) -> str:

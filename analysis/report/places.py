@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from kafkasim.analysis.plots import fleet_view
-from kafkasim.analysis.report.page import Part, Picture, Table, png
+from kafkasim.analysis.plots.style import png
+from kafkasim.analysis.report.page import Part, Picture, Table
 from kafkasim.analysis.verdict import RATE_COLUMNS
 from kafkasim.analysis.words import counted
 

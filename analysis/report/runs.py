@@ -6,9 +6,10 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kafkasim.analysis.figures.timeline import COLUMNS, KINDS, OneRun
+from kafkasim.analysis.figures.timeline import OneRun
 from kafkasim.analysis.plots import isr_flapping
-from kafkasim.analysis.report.page import Part, Picture, Table, Text, TimedRow, Timeline, png
+from kafkasim.analysis.plots.style import png
+from kafkasim.analysis.report.page import Part, Picture, Table, Text, TimedRow, Timeline
 from kafkasim.analysis.report.run_facts import Finding, RunFacts, Shown, gather
 from kafkasim.analysis.report.run_figure import figure
 
@@ -57,13 +58,11 @@ def part(key: str, run: OneRun, told: Told) -> Part:
 
 
 def _timeline(run: OneRun, facts: RunFacts) -> Timeline:
-    rows = run.read([*KINDS, "Appended", "HighWatermark"],
-                    [*COLUMNS, "next_offset", "high_watermark"])  # fmt: skip
     text = "ISR lanes of the run: " + ", ".join(facts.line.name(key) for key in facts.keys)
     drawn = figure(facts)
     return Timeline(
         drawn, int(json.loads(drawn)["layout"]["height"]),
-        Picture(png(isr_flapping.picture(rows, "")), text), COLUMN_NAMES,
+        Picture(png(isr_flapping.picture(isr_flapping.rows(run), "")), text), COLUMN_NAMES,
         [_row(facts, row) for row in facts.rows], _lags(facts), _note(facts),
     )  # fmt: skip
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import gc
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -33,6 +35,20 @@ def test_a_run_has_a_verdict_facts_and_a_story():
         everything.filter(everything["kind"].to_numpy(False) == "Acked").num_rows == acked.num_rows
     )
     assert outcome.story()
+
+
+@pytest.mark.slow
+def test_a_notebook_shows_verdict_findings_and_the_timeline_of_a_run():
+    lost = kafkasim.run("split-brain", settings={"duration": "60s"})
+    shown = lost._repr_html_()
+    assert shown.startswith("<b>expected(lost-write)  split-brain  seed 1  ")
+    assert "<pre>  lost-write in weak-" in shown
+    assert "records, first: " in shown
+    picture = base64.b64decode(shown.partition("base64,")[2].partition('"')[0])
+    assert picture.startswith(b"\x89PNG")
+
+    marked = replace(lost, result=replace(lost.result, scenario="a<b>&c"))
+    assert "a&lt;b&gt;&amp;c" in marked._repr_html_()
 
 
 @pytest.mark.slow
