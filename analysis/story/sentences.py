@@ -499,9 +499,10 @@ class Teller:
             converged = row["reason"] == "converged"
             how = "everything has converged" if converged else f"no progress: {row['reason']}"
             return Sentence(f"the run ends: {how}")
+        healed = f"other faults end, {row['reason']} for ever" if row["reason"] else "faults end"
         return Sentence({
             "ready": "the cluster is ready, the clients start",
-            "liveness": "all faults end; from here on everything must make progress",
+            "liveness": f"all {healed}; from here on everything must make progress",
         }.get(row["phase"], f"the run is {row['phase']}"))  # fmt: skip
 
     def _fault_started(self, row: Row) -> Sentence:

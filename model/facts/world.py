@@ -138,7 +138,7 @@ class Phase:
     """The run entered a phase."""
 
     phase: str  # ready | safety | liveness | end
-    reason: str  # why the run ended
+    reason: str  # why the run ended; with liveness: the faults that do not end
 
 
 @value

@@ -13,7 +13,15 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from kafkasim.model.transaction.metadata import MAX_EPOCH
-from kafkasim.scenarios.language.units import Duration, DurationSpan, Offset, Rate, Size, Span
+from kafkasim.scenarios.language.units import (
+    Duration,
+    DurationSpan,
+    LastingSpan,
+    Offset,
+    Rate,
+    Size,
+    Span,
+)
 from kafkasim.scenarios.language.vocabulary import VERBS, VERSIONS, Release, Version
 from kafkasim.sim.faults.kinds import KINDS
 
@@ -287,7 +295,8 @@ class FaultTable(Table):
 
     The fault starts at ``at``, or ``at`` after the fact in ``when``. It is repeated ``count`` times
     with ``every`` between the starts. It ends after ``for``, or at the first fact that matches
-    ``until``, whichever comes first; without both it lasts until all faults are healed.
+    ``until``, whichever comes first; without both it lasts until all faults are healed. One
+    ``for = "ever"`` is not healed then either.
 
     ``node`` is a host or a selector: leader:TOPIC-P, follower:TOPIC-P, active-controller,
     coordinator:GROUP, any-broker, any-controller, any-zookeeper, any-producer, any-consumer, or
@@ -305,7 +314,7 @@ class FaultTable(Table):
     at: DurationSpan | None = None
     every: DurationSpan | None = None
     count: int = Field(1, ge=1, le=10000)
-    for_: DurationSpan | None = Field(None, alias="for")
+    for_: LastingSpan | None = Field(None, alias="for")
     when: WhenTable | None = None
     until: WhenTable | None = None
     guarded: bool = False  # a nemesis is, always

@@ -14,6 +14,8 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, PlainSerializer
 
+from kafkasim.sim.faults.kinds import EVER_US
+
 MICROSECONDS = {"us": 1, "µs": 1, "ms": 1_000, "s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000}
 BYTES = {"B": 1, "KiB": 1024, "MiB": 1024**2, "GiB": 1024**3}
 LONGEST_US = 10 * 365 * 24 * 3_600_000_000
@@ -107,6 +109,10 @@ class Span:
         return self.low + int(rng.random() * (self.high - self.low + 1))
 
 
+EVER = Span(EVER_US, EVER_US)
+"""How long a fault lasts that nobody ends."""
+
+
 def span(value: Any) -> Span:
     """Parse ``"6s"`` or ``["5s", "6.5s"]``."""
     if isinstance(value, Span):
@@ -122,7 +128,14 @@ def span(value: Any) -> Span:
     return Span(fixed, fixed)
 
 
+def lasting(value: Any) -> Span:
+    """Parse a duration or a range as :func:`span` does, or ``"ever"``."""
+    return EVER if value == "ever" else span(value)
+
+
 def _span_text(value: Span) -> str | list[str]:
+    if value == EVER:
+        return "ever"
     low, high = f"{value.low}us", f"{value.high}us"
     return low if low == high else [low, high]
 
@@ -143,6 +156,9 @@ Offset = Annotated[
     PlainSerializer(lambda us: f"{us}us", return_type=str, when_used="json"),
 ]
 DurationSpan = Annotated[Span, BeforeValidator(span), PlainSerializer(_span_text, when_used="json")]
+LastingSpan = Annotated[
+    Span, BeforeValidator(lasting), PlainSerializer(_span_text, when_used="json")
+]
 Rate = Annotated[
     float,
     BeforeValidator(per_second),

@@ -44,18 +44,20 @@ class FaultSchedule:
         """End all faults, start what they took down, restart brokers without a log directory.
 
         What an application has ended, by an exception or by its return, stays down: no fault
-        explains it.
+        explains it; what a fault without an end has taken down does, too.
         """
         self.injector.heal_all()
         self.operations.heal()
         control = self.cluster.clients.control
         for host in self.world.hosts.values():
             ended = host.name in control.ended or host.name in control.returned
+            ended = ended or self.injector.keeps_down(host.name)
             if host.incarnation >= 0 and not host.alive and not ended:
                 host.boot()
         for host in self.cluster.brokers:
             process = self.cluster.broker_process(host.name)
-            if process is not None and process.replicas.logs.offline:
+            lasts = any(host.name in fault.targets for fault in self.injector.active)
+            if process is not None and process.replicas.logs.offline and not lasts:
                 host.restart()  # a failed log directory comes back with the next start only
 
 

@@ -172,7 +172,9 @@ class ScenarioRun:
 
     def _liveness(self) -> None:
         """Heal everything and demand progress within the limit."""
-        self._phase("liveness", "")
+        lasting = [each for each in self.faults.injector.active if each.lasts]
+        told = [f"{each.kind} of {each.target} lasts" for each in lasting]
+        self._phase("liveness", " and ".join(told))
         self.faults.heal()
         self.world.run(self.world.now + PRODUCE_AFTER_HEAL_US)
         self.faults.heal()  # what faults armed before the heal still restart

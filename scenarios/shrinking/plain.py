@@ -78,7 +78,7 @@ def _repetition(table: FaultTable, given: Data, fault: Fault) -> Data:
     if table.at is not None:
         made["at"] = duration_text(fault.at_us)
     if fault.duration_us is not None:
-        made["for"] = duration_text(fault.duration_us)
+        made["for"] = "ever" if fault.lasts else duration_text(fault.duration_us)
     return made
 
 
@@ -94,7 +94,7 @@ def _drawn_table(fault: Fault) -> Data:
         table["peers"] = list(fault.others)
     table["at"] = duration_text(fault.at_us)
     if fault.duration_us is not None:
-        table["for"] = duration_text(fault.duration_us)
+        table["for"] = "ever" if fault.lasts else duration_text(fault.duration_us)
     for name, value in fault.parameters:
         table[KEYS[name]] = duration_text(int(value)) if name.endswith("-us") else value
     if fault.guarded:

@@ -133,18 +133,23 @@ class Injector:
             heals[0]()
             return True
         self._active[number] = (fault, heals)
-        if fault.duration_us is not None:
+        if fault.duration_us is not None and not fault.lasts:
             self.world.at(self.world.now + fault.duration_us, self._end, number)
         if fault.until is not None:
             self.watch(fault.until, 0, self._end, number)
         return True
 
     def heal_all(self) -> None:
-        """End every fault, start the hosts that are down, and let no fault start any more."""
+        """End every fault that does not last for ever, and let no fault start any more.
+
+        Hosts that are down start again.
+        """
         self.armed = False
-        for number in list(self._active):
-            self._end(number)
-        self.world.link_faults.heal()
+        for number, (fault, _) in list(self._active.items()):
+            if not fault.lasts:
+                self._end(number)
+        if not self._active:
+            self.world.link_faults.heal()
 
     def __enter__(self) -> Injector:
         return self
@@ -187,6 +192,10 @@ class Injector:
     def hosts(self, names: tuple[str, ...]) -> list[Host]:
         """Return hosts by name."""
         return [self.world.hosts[name] for name in names]
+
+    def keeps_down(self, host: str) -> bool:
+        """Return whether an outage that has not ended keeps a host down."""
+        return self._shared.get((host, "down"), 0) > 0
 
     def share(self, key: tuple[str, str], delta: int) -> int:
         """Count a fault that starts or ends to break a disk or host; return how many there are."""

@@ -59,6 +59,10 @@ class When:
     after_us: int = 0
 
 
+EVER_US = 1 << 60
+"""The duration of a fault that nobody ends."""
+
+
 @dataclass(frozen=True, slots=True)
 class Fault:
     """One fault of a run."""
@@ -68,7 +72,7 @@ class Fault:
     others: tuple[str, ...] = ()  # the far side of a link
     at_us: int = 0  # after the cluster is ready or, with ``when``, after the condition is met
     when: When | None = None
-    duration_us: int | None = None  # None: until the end of the safety phase
+    duration_us: int | None = None  # None: until the end of the safety phase; EVER_US: no end
     parameters: tuple[tuple[str, Parameter], ...] = ()
     guarded: bool = False  # it does not start if the no-loss budget does not allow it then
     until: When | None = None  # ends it, unless its duration has
@@ -79,6 +83,11 @@ class Fault:
             if known == name:
                 return found
         return KINDS[self.kind].parameters[name].default
+
+    @property
+    def lasts(self) -> bool:
+        """Whether nobody ends it, not even when all others are healed."""
+        return self.duration_us == EVER_US
 
     @property
     def target(self) -> str:

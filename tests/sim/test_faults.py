@@ -18,7 +18,7 @@ from kafkasim.model.facts import (
     TopicCreated,
 )
 from kafkasim.sim.faults.injector import Injector
-from kafkasim.sim.faults.kinds import KINDS, Fault, FaultError, When, validate
+from kafkasim.sim.faults.kinds import EVER_US, KINDS, Fault, FaultError, When, validate
 from kafkasim.sim.faults.nemesis import WEIGHTS, Nemesis
 from kafkasim.sim.trace.recording import Trace
 from kafkasim.sim.world import World
@@ -338,6 +338,23 @@ def test_every_kind_starts_and_heals_without_a_trace_left(kind):
     assert (kinds, after, world.link_faults.rules) == (["FaultStarted", "FaultEnded"], before, [])
     assert host.alive
     assert not host.paused
+
+
+def test_faults_that_last_for_ever_are_not_healed_with_the_others():
+    world, trace, _ = make_world()
+    pairs = [("broker-1", EVER_US), ("broker-2", None)]
+    faults = [Fault("crash", (name,), duration_us=lasts) for name, lasts in pairs]
+    faults.append(Fault("partition", ("broker-1",), ("broker-2",), duration_us=EVER_US))
+    faults.append(Fault("partition", ("broker-2",), ("broker-1",)))
+    injector = Injector(world, trace)
+    injector.arm(faults)
+    world.run(10_000)
+    injector.heal_all()
+    world.run(20_000)
+    alive = [world.hosts[name].alive for name, _ in pairs]
+    down = [injector.keeps_down(name) for name, _ in pairs]
+    assert (alive, down, len(world.link_faults.rules)) == ([False, True], [True, False], 1)
+    assert [fault.lasts for fault in injector.active] == [True, True]
 
 
 # ----------------------------------------------------------------------------------- the nemesis

@@ -11,7 +11,7 @@ from kafkasim.scenarios.language.checks.messages import check_awaited, check_sel
 from kafkasim.scenarios.language.nodes import ANY, ROLES, candidates, log_dirs_of
 from kafkasim.scenarios.language.tables import FaultTable, OperationTable, Scenario
 from kafkasim.scenarios.language.translate import condition, translate
-from kafkasim.scenarios.language.units import duration_text
+from kafkasim.scenarios.language.units import EVER, duration_text
 from kafkasim.sim.faults.kinds import KINDS, FaultError, validate, validate_when
 
 DISK = (
@@ -41,6 +41,8 @@ def check_faults(scenario: Scenario, nodes: list[str]) -> None:
         _check_times(place, fault)
         check_when(place, fault, scenario, nodes)
         if fault.kind == "nemesis":
+            if fault.for_ == EVER:
+                raise ValueError(f"{place}.for: a nemesis ends; allowed: a duration or a range")
             for kind in fault.kinds:
                 if kind not in KINDS:
                     raise ValueError(
