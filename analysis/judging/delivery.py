@@ -193,12 +193,17 @@ class Unseen:
         return lost or (self._stall if position <= offset else "") or (ENDED if ended else "")
 
 
+OWN_SEEK = "own-seek"
+"""What covers records that an application has asked for again."""
+
+
 class Repeated:
     """duplicate, inconsistent-offsets: one value at one offset, and given once to a group.
 
     A duplicate is no error in itself: at-least-once delivery gives records twice. It has two
     kinds: one value at two offsets of the final log, and one offset that a group got twice. An
-    offset with two values breaks what Kafka promises of committed records.
+    offset with two values breaks what Kafka promises of committed records. What the application
+    itself goes back to by seek() it gets once more for each such seek, and is not blamed for.
     """
 
     def __init__(self, trace: FactSource, history: History, readers: Readers) -> None:
@@ -206,13 +211,21 @@ class Repeated:
         self._readers = readers
         self._values: dict[PartitionKey, dict[int, int]] = {}
         self._reset: dict[tuple[str, PartitionKey], int] = {}  # the row of a group's last reset
+        self._sought: dict[tuple[str, PartitionKey], list[tuple[int, int, int]]] = {}
+        """Of seeks back: the row, the offset, and where the member was"""
         self._found: list[Finding] = []
         follow(trace, self)
 
     def on_Positioned(self, seq: int, _t: int, _node: str, fact: facts.Positioned) -> None:
-        """Take a reset."""
+        """Take a reset, or a seek of the application."""
+        key = (fact.topic_id, fact.partition)
         if fact.reason in RESETS:
-            self._reset[fact.group, (fact.topic_id, fact.partition)] = seq
+            self._reset[fact.group, key] = seq
+        elif fact.reason == "seek":
+            before = self._readers.of(fact.group, fact.member_id, key).before
+            if fact.offset < before:
+                sought = self._sought.setdefault((fact.group, key), [])
+                sought.append((seq, fact.offset, before))
 
     def on_Polled(self, seq: int, t: int, _node: str, fact: facts.Polled) -> None:
         """Compare what a member got with what others got at these offsets."""
@@ -249,6 +262,13 @@ class Repeated:
                 why = self._history.footing.of_moved(
                     group, key, self._reset.get((group, key), -1), -1, seq
                 )
+                own = [
+                    at
+                    for at, low, high in self._sought.get((group, key), ())
+                    if at < seq and low <= offset < high
+                ]
+                if not why and times <= 1 + len(own):
+                    why = OWN_SEEK
                 self._found.append(
                     Finding("duplicate", *key, text, 1, why, offset, group=group, seq=seq)
                 )

@@ -109,6 +109,11 @@ class _DateTime(datetime.datetime):
         """Return the present time of the host, without a zone."""
         return cls.now()
 
+    @classmethod
+    def __get_pydantic_core_schema__(cls, _source: Any, handler: Callable[[Any], Any]) -> Any:
+        """Have pydantic read a field of this type as it does datetime.datetime."""
+        return handler(datetime.datetime)
+
 
 class _Date(datetime.date):
     """datetime.date with the host's clock."""
@@ -118,6 +123,11 @@ class _Date(datetime.date):
         """Return the present day of the host, in UTC."""
         at = _DateTime.now()
         return cls(at.year, at.month, at.day)
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, _source: Any, handler: Callable[[Any], Any]) -> Any:
+        """Have pydantic read a field of this type as it does datetime.date."""
+        return handler(datetime.date)
 
 
 class _Random(random.Random):

@@ -469,3 +469,43 @@ def test_a_group_of_exceptions_is_told_with_its_causes_and_their_places(write) -
     assert failed["reason"] == (
         "unhandled errors in a TaskGroup: ValueError: the true cause, at app:5 in bad"
     )
+
+
+def test_what_an_application_seeks_back_to_is_its_own_choice(write) -> None:
+    app = write(
+        """
+        from aiokafka import AIOKafkaConsumer, TopicPartition
+        from kafkasim import processed
+
+        async def main():
+            async with AIOKafkaConsumer("orders", auto_offset_reset="earliest") as orders:
+                count = 0
+                async for order in orders:
+                    count += 1
+                    if count == 10:
+                        orders.seek(TopicPartition(order.topic, order.partition), order.offset)
+                        continue
+                    processed(order)
+        """
+    )
+    outcome = run(app, **{"expect.permits": []})
+    assert outcome.verdict == "expected", outcome.explain()
+    assert {found.expected_by for found in outcome.result.findings} == {"own-seek"}
+
+
+def test_pydantic_reads_the_stand_in_of_datetime(write) -> None:
+    app = write(
+        """
+        import datetime
+        from pydantic import BaseModel
+
+        class Event(BaseModel):
+            at: datetime.datetime
+            on: datetime.date
+
+        async def main():
+            raise RuntimeError(repr(Event(at="2024-05-06T07:08:09Z", on="2024-05-06").at.hour))
+        """
+    )
+    (failed,) = run(app).facts("ApplicationFailed").to_pylist()
+    assert (failed["exception"], failed["reason"]) == ("RuntimeError", "7")
