@@ -53,15 +53,31 @@ def named_variants(given: list[str] | None) -> list[str] | None:
     return None if given is None else with_digests(given, Path(), "--variant")
 
 
+def named_settings(given: list[str] | None) -> list[str] | None:
+    """Return settings from the command line, with those of ``@FILE`` in its place, one a line.
+
+    Raises:
+        InputError: a file cannot be read.
+    """
+    found: list[str] = []
+    for one in given or []:
+        try:
+            lines = Path(one[1:]).read_text().splitlines() if one.startswith("@") else [one]
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"--set {one}: no file of lines KEY=VALUE: {error}") from None
+        found += [line for line in lines if line.strip()]
+    return None if given is None else found
+
+
 ScenarioName = Annotated[
     str, typer.Argument(metavar="SCENARIO", help="A name from `kafkasim list`, or a .toml file.")
 ]
 Settings = Annotated[
     list[str] | None,
     typer.Option(
-        "--set", metavar="KEY=VALUE",
+        "--set", metavar="KEY=VALUE", callback=named_settings,
         help="Override a key of the scenario, e.g. cluster.config.replica.lag.time.max.ms=5000 or"
-        " workload.0.rate=500/s. Repeatable.",
+        " workload.0.rate=500/s; or @FILE with one a line. Repeatable.",
     ),
 ]  # fmt: skip
 Variants = Annotated[

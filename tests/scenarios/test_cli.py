@@ -84,6 +84,18 @@ def test_a_run_that_keeps_no_trace_imports_no_arrow(small: str) -> None:
     assert imported == "[]"
 
 
+def test_settings_may_stand_in_a_file(
+    small: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = tmp_path / "some.settings"
+    settings.write_text("duration=2s\n\nnonsense.key=1\n")
+    code, _, err = _run(capsys, "run", small, "--set", f"@{settings}")
+    assert (code, "nonsense" in err) == (2, True)
+    code, _, err = _run(capsys, "run", small, "--set", f"@{tmp_path}/none")
+    assert (code, err.count("\n")) == (2, 1)
+    assert f"--set @{tmp_path}/none: no file of lines KEY=VALUE" in err
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_each_command_has_a_help_of_its_own(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert invoke([name, "--help"]) == 0

@@ -287,16 +287,23 @@ def show_comparison(compared: Comparison, files: Sequence[Path], everything: boo
         )
         say(f"seed {one.seed}: {one.measure.title}: A {a}, B {b}")
         for name, side in (("A", compared.a), ("B", compared.b)):
-            say(f"  {name}: {explain_command(side, one.seed)}")
+            say(f"  {name}: {explain_command(side, one.seed, files[0].parent / name)}")
     for line in summary_lines(compared.fleet):
         say(line)
     say("written: " + ", ".join(str(file) for file in files))
 
 
-def explain_command(side: Configuration, seed: int) -> str:
-    """Return the command that runs one seed of a configuration and tells its story."""
-    told = report.command(seed, side.name, side.settings, side.variants)
-    return f"{told} --explain"
+def explain_command(side: Configuration, seed: int, place: Path) -> str:
+    """Return the command that runs one seed of a configuration and tells its story.
+
+    Several settings go to a file, named as ``place`` with the suffix .settings.
+    """
+    settings = list(side.settings)
+    if len(settings) > 1:
+        file = place.with_name(f"{place.name}.settings")
+        file.write_text("".join(f"{setting}\n" for setting in settings))
+        settings = [f"@{file}"]
+    return f"{report.command(seed, side.name, settings, side.variants)} --explain"
 
 
 @contextmanager
