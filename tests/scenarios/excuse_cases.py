@@ -145,8 +145,8 @@ CASES: tuple[Case, ...] = (
     Case(
         "a member of the ISR that is no replica",
         "isr-with-a-broker-that-is-no-replica",
-        "M05-no-min-isr",
-        "MINISR",
+        "M01-hw-ignores-followers",
+        "ISRDATA",
     ),
     Case("cleaned records", "slow-flush-outlasts-its-fault", "M70-keys-collide", "LATEST"),
     Case(
