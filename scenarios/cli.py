@@ -64,6 +64,7 @@ COMMANDS = {
     "fleet": "spark.fleets.fleet",
     "sweep": "spark.sweeps.sweep",
     "compare": "spark.sweeps.compare",
+    "ask": "spark.asking.ask",
     "check": "spark.fleets.check",
     "plot": "spark.fleets.plot",
     "report": "spark.reports.report",

@@ -39,6 +39,7 @@ SHORTER = {
     "B41-raft-leader-same-epoch --seeds": "B41-raft-leader-same-epoch --first 44 --seeds",
     "isr_at_once.py --seeds": "isr_at_once.py --first 5 --seeds",
     "search payments.toml --first 21 --seeds 10": "search payments.toml --first 24 --seeds 2",
+    "ask cluster.toml": "ask cluster.toml --runs 1 --only rolling",
     "--budget 20": "--budget 3",
     "serve split-brain": "serve split-brain --port 0 --for 2s",
 }

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
+from kafkasim.analysis.answers import ANSWERS_FILE
 from kafkasim.analysis.plots import fleet_view
 from kafkasim.analysis.plots.style import png
 from kafkasim.analysis.report.page import Part, Picture, Table
@@ -34,6 +36,16 @@ def fleet_part(stored: Stored, verdicts: Verdicts) -> Part:
     told = f"{counted(len(verdicts.runs), 'run')}: {lead}."
     return Part("fleet", "All runs", told, pictures=pictures,
                 tables=[*_rates(verdicts), _runs(verdicts)])  # fmt: skip
+
+
+def answers_parts(directory: Path) -> list[Part]:
+    """Return the part about what ``kafkasim ask`` has found there, if it has."""
+    file = directory / ANSWERS_FILE
+    if not file.is_file():
+        return []
+    told = json.loads(file.read_text(encoding="utf-8"))
+    table = Table("The worst run of each question", told["columns"], told["rows"])
+    return [Part("answers", "What breaks the cluster", tables=[table])]
 
 
 def _rates(verdicts: Verdicts) -> list[Table]:

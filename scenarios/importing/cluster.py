@@ -270,8 +270,14 @@ def _topics(given: Given, base: Mapping[str, str], brokers: int) -> list[Data]:
 
 
 def _workload(given: Given, base: Mapping[str, str], brokers: int, topic: str) -> list[Data]:
-    given.defaulted.append(f"a producer with acks=all and 100 records a second to {topic}")
-    producer = {"kind": "producer", "topic": topic, "rate": "100/s", "config": {"acks": "all"}}
+    given.defaulted.append(f"a producer with acks=all and 50 records a second to {topic}")
+    producer = {
+        "kind": "producer",
+        "topic": topic,
+        "rate": "50/s",
+        "keys": "uniform:1000",
+        "config": {"acks": "all"},
+    }
     wanted = BrokerConfig.from_properties(
         {k: base[k] for k in ("offsets.topic.replication.factor",) if k in base}
     ).offsets_topic_replication_factor

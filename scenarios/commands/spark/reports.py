@@ -120,13 +120,14 @@ def _fleet_parts(
             raise InputError(f"--run: {place} holds the results of a sweep, and no runs")
         return measured
     stored = open_place(place, master, conf)
+    answered = [] if path is None else places.answers_parts(path)
     verdicts = judge(stored)
     judged = {run.run: run for run in verdicts.runs}
     if measured:
         parts = [*measured, sweeps.runs_part(verdicts)]
         wanted = sweeps.interesting(verdicts, MOST_RUNS)
     else:
-        parts = [places.fleet_part(stored, verdicts)]
+        parts = [*answered, places.fleet_part(stored, verdicts)]
         wanted = places.interesting(verdicts, MOST_RUNS)
     if names:
         wanted = [chosen(list(judged), name, stored.place) for name in names]
