@@ -80,7 +80,9 @@ def picture(rows: Sequence[Row], subtitle: str) -> Any:
     count = sum(len(line.change_times(key)) for key in line.user_partitions())
     shown = len(line.user_partitions())
     note = f"{len(keys)} of {shown} partitions shown" if shown > len(keys) else ""
-    style.heading(fig, "Who was in which ISR", style.one_line([subtitle, f"{count} ISR changes", note]))
+    style.heading(
+        fig, "Who was in which ISR", style.one_line([subtitle, f"{count} ISR changes", note])
+    )
     fig.legend(handles=_legend(), loc="outside lower left", ncols=6, frameon=False, fontsize=8)
     return fig
 
