@@ -56,7 +56,7 @@ def ask(
 
     Each question is a scenario that is written to --out, run on some seeds as Spark tasks. The
     table tells what stopped and for how long in the worst run, what was lost with which acks, the
-    setting that decided, and the command that shows it. The same command goes on where it stopped.
+    setting that decided, and the command that shows it. The same command again runs nothing anew.
     """
     data, place = _given(files, make_directory(out), json)
     asked = chosen(list(questions(data, parse(data, place))), only)
