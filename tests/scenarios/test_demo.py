@@ -55,7 +55,8 @@ def test_the_demo_ends_with_its_answers_in_five_lines(tmp_path: Path) -> None:
     flapping, lost = told[:2]
     assert flapping == (
         "which pauses change the ISR: from 4s at 3000, from 6s at 5000, from 12s at 10000, none at"
-        " 30000 ms of replica.lag.time.max.ms (8 runs of each)"
+        " 30000 ms of replica.lag.time.max.ms (8 runs of each); from 7s on the controller may fence"
+        " the broker, whatever the lag time is"
     )
     assert lost == (
         "a leader is cut off: acks=1 lost 119 acknowledged records a run (95 % interval 87.5 to"

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from kafkasim.analysis.sweeps.sweep import Swept
 
 SWEEP = "lag-and-pause"
+FENCED = "from 7s on the controller may fence the broker, whatever the lag time is"
+"""What the claim of the sweep's scenario says of broker.session.timeout.ms, 9 s."""
 LOSS = "acks-and-failover"
 OTHERS = '["broker-1", "broker-2", "broker-3", "controller-1", "controller-2", "controller-3"]'
 CUT_OFF = ("faults.2.kind=partition", f"faults.2.peers={OTHERS}")
@@ -64,7 +66,7 @@ def answers(swept: Swept, compared: Comparison, out: Path) -> list[str]:
     loses = [one.seed for one in compared.outliers if one.measure.name == "lost-write"]
     least = sweeps.explain_command(compared.b, loses[0] if loses else 0, out / "acks/B")
     return [
-        f"which pauses change the ISR: {_flapping(swept)} ({swept.runs} runs of each)",
+        f"which pauses change the ISR: {_flapping(swept)} ({swept.runs} runs of each); {FENCED}",
         f"a leader is cut off: {_lost(compared)}",
         f"see a loss: {least}",
         f"see the ISR flap: {sweeps.explain_command(restless, 0, out / 'sweep/isr-flapping')}",
