@@ -117,6 +117,16 @@ class TopicTable(Table):
     assignment: list[list[int]] = []  # brokers of each partition, preferred leader first
     config: Properties = {}
 
+    @model_validator(mode="before")
+    @classmethod
+    def _assigned(cls, data: Any) -> Any:
+        """Take from an assignment how many partitions and replicas there are, unless it is said."""
+        assignment = data.get("assignment") if isinstance(data, Mapping) else None
+        if isinstance(assignment, list) and assignment and isinstance(assignment[0], list):
+            factor = max(1, len(assignment[0]))
+            return {"partitions": len(assignment), "replication-factor": factor, **data}
+        return data
+
 
 class ProducerTable(Table):
     """``count`` client hosts that each send ``rate`` records a second to ``topic``.

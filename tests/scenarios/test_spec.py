@@ -323,3 +323,9 @@ def test_a_feature_is_set_by_its_name_with_dots() -> None:
     path = "cluster.features.eligible.leader.replicas.version"
     features = override(given, path, 1, "mine")["cluster"]["features"]
     assert features == {"group.version": 1, "eligible.leader.replicas.version": 1}
+
+
+def test_an_assignment_says_how_many_partitions_and_replicas_there_are() -> None:
+    topics = [{"name": "orders", "assignment": [[1, 2], [2, 3], [3, 1]]}]
+    [topic] = parse(_with({"topics": topics}), "example.toml").topics
+    assert (topic.partitions, topic.replication_factor) == (3, 2)

@@ -86,12 +86,12 @@ def check_topics(scenario: Scenario) -> None:
         if topic.name in seen:
             raise ValueError(f"{place}.name: two topics are named {topic.name!r}")
         seen.append(topic.name)
+        _check_assignment(place, topic, scenario.cluster.brokers)
         if topic.replication_factor > scenario.cluster.brokers:
             raise ValueError(
                 f"{place}.replication-factor: {topic.replication_factor} is more than the"
                 f" {scenario.cluster.brokers} brokers; allowed: 1 to {scenario.cluster.brokers}"
             )
-        _check_assignment(place, topic, scenario.cluster.brokers)
         minimum = topic.config.get("min.insync.replicas")
         if isinstance(minimum, int) and minimum > topic.replication_factor:
             raise ValueError(
