@@ -168,7 +168,7 @@ def run_request(
 def for_consumers(name: str, app: str | None, allow_unmodelled: bool = False) -> list[str]:
     """Return the settings that put an application in place of a scenario's consumers.
 
-    None is no application, so no settings.
+    None is no application, so no settings. The file that it takes the place of need not exist.
 
     Raises:
         InputError: the scenario has no consumer group.
@@ -177,10 +177,14 @@ def for_consumers(name: str, app: str | None, allow_unmodelled: bool = False) ->
     if app is None:
         return []
     path, function = split(app)
-    scenario = library.scenario(name, allow_unmodelled=allow_unmodelled)[0]
-    workloads = enumerate(scenario.workload)
-    places = [index for index, table in workloads if table.kind == "consumer-group"]
+    tables = library.source(name)[0].get("workload")
+    places = [
+        index
+        for index, table in enumerate(tables if isinstance(tables, list) else [])
+        if isinstance(table, dict) and table.get("kind") == "consumer-group"
+    ]
     if not places:
+        library.scenario(name, allow_unmodelled=allow_unmodelled)  # which tells a misspelled kind
         raise InputError(f"--app: {name} has no workload of kind consumer-group to run it for")
     return [f'workload.{place}.app="{path.absolute()}:{function}"' for place in places]
 

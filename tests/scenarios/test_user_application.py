@@ -295,6 +295,16 @@ def test_a_missing_file_and_a_scenario_without_consumers_are_bad_input(capsys) -
     assert "no workload of kind consumer-group" in capsys.readouterr().err
 
 
+def test_the_file_that_an_application_takes_the_place_of_may_be_gone(write, tmp_path) -> None:
+    group = 'kind = "consumer-group"'
+    text = library.path(CRASH).read_text().replace(group, f'{group}\napp = "gone.py"')
+    assert "gone.py" in text
+    file = tmp_path / "crash.toml"
+    file.write_text(text)
+    assert cli.invoke(["run", str(file)]) == 2
+    assert cli.invoke(["run", str(file), "--app", write(body_of_main("pass"))]) == 0
+
+
 def test_a_stored_run_replays_as_long_as_the_file_is_the_same(write, tmp_path, capsys) -> None:
     app, out = write(body_of_main("pass")), str(tmp_path / "out")
     assert cli.invoke(["run", CRASH, "--app", app, "--out", out, "--seed", "3"]) == 0
