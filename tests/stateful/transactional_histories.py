@@ -141,7 +141,7 @@ def finish(machine: TransactionalMachine) -> None:
     for operation in rules.LEGAL:
         machine.next_record += 1
         args: dict[str, tuple[Any, ...]] = {
-            "send": ("t", None, machine.next_record, 10, 0, False),
+            "send": ("t", None, machine.next_record, 10, 0, True),
             "send_offsets_to_transaction": ({SOURCES[0]: (1, -1)}, rules.Member()),
         }
         machine.invoke(operation, *args.get(operation, ()))

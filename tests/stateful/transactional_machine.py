@@ -9,7 +9,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafkasim.model.client.exceptions import IllegalStateError, KafkaError, KafkaTimeoutError
+from kafkasim.model.client.exceptions import (
+    IllegalStateError,
+    InvalidProducerEpochError,
+    KafkaError,
+    KafkaTimeoutError,
+    ProducerFencedError,
+)
 from kafkasim.model.client.producer.producer import producer_config
 from kafkasim.model.client.producer.transactions.states import State
 from kafkasim.model.errors import NONE, Errors
@@ -106,6 +112,9 @@ class TransactionalMachine:
         self.host.run(1)
         reply = self.host.replies.get(call, "waits")
         if not legal:
+            if operation == "send" and reply is None:  # it returned a failed future
+                reply = self.host.replies.get(-call)
+                assert isinstance(reply, ProducerFencedError | InvalidProducerEpochError), reply
             assert isinstance(reply, KafkaError), (operation, self.state, reply)
             if self.state is State.ABORTABLE_ERROR and not self.timed_out:
                 assert not isinstance(reply, IllegalStateError), (operation, reply)
@@ -125,7 +134,7 @@ class TransactionalMachine:
             if self.state not in rules.TAKES_RECORDS:
                 return
             self.next_record += 1
-            self.invoke("send", "t", None, self.next_record, 10, partition, False)
+            self.invoke("send", "t", None, self.next_record, 10, partition, True)
 
     def send_offsets(self) -> None:
         """Take offsets into the transaction: of one partition or, every other time, of both."""
