@@ -62,7 +62,12 @@ class Runner:
         self.ran = 0
 
     def __call__(
-        self, scenario: Scenario, seed: int, directory: Path | None, variants: Sequence[str]
+        self,
+        scenario: Scenario,
+        seed: int,
+        directory: Path | None,
+        variants: Sequence[str],
+        only_failed: bool = False,
     ) -> Result:
         """Run a mutant for a second, or return that it passed."""
         self.accepted += 1
@@ -72,7 +77,7 @@ class Runner:
         expect = scenario.expect.model_copy(update={"within": SHORT_US})
         duration = min(scenario.duration, SHORT_US)
         short = scenario.model_copy(update={"duration": duration, "expect": expect})
-        return run(short, seed, directory, variants)
+        return run(short, seed, directory, variants, only_failed)
 
 
 def is_large(scenario: Scenario) -> bool:

@@ -257,7 +257,7 @@ class _Reader:
     notes: list[str]
 
     def workload(self, table: Any, number: int) -> Any:
-        config = CLIENTS.get(table.get("kind")) if isinstance(table, Mapping) else None
+        config = CLIENTS.get(str(table.get("kind"))) if isinstance(table, Mapping) else None
         return table if config is None else self.with_file(table, f"workload.{number}", config)
 
     def with_file(self, table: Mapping[str, Any], key: str, config: type[Config]) -> dict[str, Any]:
