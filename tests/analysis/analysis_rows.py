@@ -25,7 +25,7 @@ from kafkasim.analysis.source.schema import (
     stored_row,
 )
 from kafkasim.model import facts
-from kafkasim.sim.trace.store import MANIFEST_FILE, TRACE_FILE, write_manifest
+from kafkasim.sim.trace.store import MANIFEST_FILE, TRACE_FILE, judges_version, write_manifest
 from kafkasim.sim.trace.table import FactWriter, arrow_schema, fact_table
 
 Case = Sequence[tuple[str, Any]]
@@ -83,7 +83,8 @@ def write_fleet(
         {
             "run": name, "label": "by-hand", "scenario": "by-hand", "seed": seed, "digest": name,
             "verdict": "pass", "rows": len(case), "schema_version": facts.SCHEMA_VERSION,
-            "findings": [asdict(one) for one in (findings or {}).get(name, [])], "judges": "j",
+            "findings": [asdict(one) for one in (findings or {}).get(name, [])],
+            "judges": judges_version(),
         }
         for seed, (name, case) in enumerate(cases.items())
     ]  # fmt: skip
@@ -129,7 +130,7 @@ def write_run(directory: Path, case: Case, **manifest: Any) -> Path:
         "scenario": "by-hand", "seed": 1, "variants": [], "code_version": "c", "rows": len(case),
         "config_digest": "d", "schema_version": facts.SCHEMA_VERSION, "digest": directory.name,
         "reason": "converged", "verdict": "pass", "anomalies": [], "expected": [],
-        "findings": [], "judges": "j", "topics": {T: "orders"},
+        "findings": [], "judges": judges_version(), "topics": {T: "orders"},
     }  # fmt: skip
     write_manifest(directory, whole | manifest)
     return directory

@@ -73,6 +73,7 @@ def test_rates_count_runs() -> None:
 def test_the_table_of_findings_is_summed_up(spark: SparkSession, tmp_path: Path) -> None:
     from kafkasim.analysis.stored import open_stored
     from kafkasim.analysis.verdict import judge
+    from kafkasim.sim.trace.store import judges_version
 
     loss = Finding("lost-write", T, 0, "record 1", 2, "last-replica-standing", seq=-1)
     cases = {
@@ -82,7 +83,7 @@ def test_the_table_of_findings_is_summed_up(spark: SparkSession, tmp_path: Path)
         "c": [],
     }  # fmt: skip
     write_fleet(tmp_path, {name: [end()] for name in cases}, cases)
-    verdicts = judge(open_stored(spark, str(tmp_path)), "j")
+    verdicts = judge(open_stored(spark, str(tmp_path)), judges_version())
     assert [(run.run, run.anomalies, run.expected) for run in verdicts.runs] == [
         ("a", ["lost-write"], []), ("b", ["missing:fenced"], ["lost-write"]), ("c", [], []),
     ]  # fmt: skip

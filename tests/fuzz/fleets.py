@@ -20,6 +20,7 @@ from kafkasim.analysis.runs import BadInput
 from kafkasim.analysis.spark.files import damaged
 from kafkasim.analysis.stored import Stored, open_stored
 from kafkasim.analysis.verdict import judge
+from kafkasim.sim.trace.store import judges_version
 from tests.fuzz.mutations import mutate_bytes
 
 Rows = Callable[[Any], Any]
@@ -61,7 +62,7 @@ class DamagedFleet:
         """Read all facts and findings."""
         for kind in stored.kinds:  # type: ignore[attr-defined]  # of a StoredFleet
             stored.facts(kind).collect()
-        judge(stored, "")
+        judge(stored, judges_version())
 
     def copy(self) -> Path:
         """Put the whole fleet in its place, and return that."""
