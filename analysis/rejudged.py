@@ -36,7 +36,7 @@ DAMAGED = (
     pa.ArrowException, OSError, ArithmeticError, AssertionError, AttributeError, LookupError,
     TypeError, ValueError,
 )  # fmt: skip
-"""What reading and judging facts raises that no run has recorded so."""
+"""What reading or judging raises if the stored facts are damaged."""
 
 TAKEN = ("run", "ready_us", "topics", "judged_by", "verdict")
 """What judges and findings take from a row of ``runs``."""

@@ -24,8 +24,7 @@ from kafkasim.model.config import (
     TopicConfig,
     setting,
 )
-from kafkasim.model.config.kafka_names import KAFKA_NAMES
-from kafkasim.model.controller.common.broker_keys import KAFKA_CONFIG_NAMES
+from kafkasim.model.config.kafka_names import KAFKA_CONFIG_NAMES, KAFKA_NAMES
 from kafkasim.model.controller.common.configs import DYNAMIC
 from kafkasim.scenarios.language.vocabulary import VERSIONS as RELEASES
 from kafkasim.scenarios.variants.releases import ADMIN, BROKER, CONSUMER, PRODUCER

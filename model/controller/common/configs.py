@@ -19,7 +19,7 @@ from kafkasim.model.config import (
     check_log_segment_bytes,
     check_segment_bytes,
 )
-from kafkasim.model.controller.common.broker_keys import KAFKA_CONFIG_NAMES
+from kafkasim.model.config.kafka_names import KAFKA_CONFIG_NAMES
 from kafkasim.model.controller.common.image import EVERY_BROKER, MetadataImage
 from kafkasim.model.controller.common.topics import name_problem
 from kafkasim.model.errors import Errors
