@@ -16,7 +16,6 @@ import typer
 from kafkasim.scenarios.commands.common import InputError, say, say_json
 from kafkasim.scenarios.commands.exits import OK
 from kafkasim.scenarios.language import library
-from kafkasim.scenarios.language.spec import parse, read_toml
 from kafkasim.scenarios.language.tables import Scenario
 from kafkasim.scenarios.language.units import duration_us
 from kafkasim.scenarios.wire import control
@@ -203,16 +202,8 @@ def status(
 
 
 def _scenario(name: str, settings: list[str]) -> Scenario:
-    if name:
-        return library.scenario(name, settings)[0]
     with resources.as_file(resources.files("kafkasim.scenarios.wire") / "cluster.toml") as path:
-        data = read_toml(path)
-    for each in settings:
-        key, equals, text = each.partition("=")
-        if not equals:
-            raise InputError(f"--set {each}: must be KEY=VALUE")
-        data = library.apply(data, {key: library.value(text)}, "--set")
-    return parse(data, "the cluster of kafkasim serve")
+        return library.scenario(name or str(path), settings)[0]
 
 
 def _seconds(text: str) -> float | None:
