@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 from kafkasim.model.config import TopicConfig
@@ -20,6 +21,8 @@ from kafkasim.model.storage.log.segment import Segment
 from kafkasim.model.storage.log.transaction_index import AbortedTxn
 from kafkasim.model.storage.rules import StorageRules
 from kafkasim.model.storage.segment_swap import finish_swaps
+
+BASE_OFFSET = attrgetter("base_offset")
 
 
 class LocalLog:
@@ -119,8 +122,7 @@ class LocalLog:
 
     def segment_index(self, offset: int) -> int:
         """Return the index of the segment that holds ``offset``."""
-        bases = [segment.base_offset for segment in self.segments]
-        return max(bisect_right(bases, offset) - 1, 0)
+        return max(bisect_right(self.segments, offset, key=BASE_OFFSET) - 1, 0)
 
     def offset_for_timestamp(self, timestamp_ms: int, start: int) -> tuple[int, int] | None:
         """Return (timestamp, offset) of the first record that is not older and at or above
