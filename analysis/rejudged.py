@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from kafkasim.analysis.judging.court import judge_stored
+from kafkasim.analysis.judging.courts import judge_stored
 from kafkasim.analysis.judging.stored import columns_of, facts_of, facts_of_kind
 from kafkasim.analysis.runs import BadInput
 from kafkasim.analysis.source.schema import FINDINGS, ddl, finding_rows

@@ -13,14 +13,15 @@ import random
 
 
 class Streams:
-    """Makes the random streams of one seed."""
+    """Makes the random streams of one seed; those of a ``part`` have its name in theirs."""
 
-    __slots__ = ("seed",)
+    __slots__ = ("_path", "seed")
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *part: str) -> None:
         self.seed = seed
+        self._path = [str(seed), *part]
 
     def stream(self, *name: str | int) -> random.Random:
-        """Return a fresh generator at the start of the stream ``seed/name…``."""
-        path = "/".join([str(self.seed), *map(str, name)])
+        """Return a fresh generator at the start of the stream ``seed[/part]/name…``."""
+        path = "/".join([*self._path, *map(str, name)])
         return random.Random(int.from_bytes(hashlib.sha256(path.encode()).digest(), "big"))

@@ -2,12 +2,17 @@
 
 The wall clocks of all hosts show ``epoch_us`` when simulated time is 0. Each monotonic clock has an
 offset of its own, so that a run goes wrong if the model compares the clocks of two hosts.
+
+A *part* of a world (:meth:`World.part`) has hosts, random streams and a trace of its own, on the
+same kernel and network. Its hosts have names in it; in the whole world they are in the part's
+domain, as ``a.broker-1`` is.
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 from kafkasim.model.facts.world import EPOCH_US
 from kafkasim.sim.apps.loop import generator_hooks
@@ -49,7 +54,34 @@ class World:
         self.topology = topology or Topology()
         self.network = Network(self.kernel, Paths(self.topology, self.streams))
         self.link_faults = LinkFaults(self.network, self.streams)
-        self.hosts: dict[str, Host] = {}
+        self.hosts: dict[str, Host] = {}  # without those of parts
+        self.domain = ""  # of a part, with its dot
+        self.dc = "dc-0"  # where hosts are unless it is said
+        self.parts: dict[str, World] = {}  # by domain
+        self.broken: dict[tuple[str, str], int] = {}
+        """By host and kind of fault, how many faults in progress break it (``Injector.share``)."""
+
+    def part(self, name: str, dc: str, trace: Recorder) -> Self:
+        """Return a new part of this world, whose hosts are in a data centre.
+
+        ``trace`` takes the facts of its hosts, under their names in the part.
+        """
+        part = copy.copy(self)
+        part.domain, part.dc, part.trace, part.hosts = f"{name}.", dc, trace, {}
+        part.streams = Streams(self.seed, name)
+        part.link_faults = LinkFaults(self.network, part.streams, part.domain)
+        self.parts[part.domain] = part
+        return part
+
+    def host(self, name: str) -> Host:
+        """Return a host by its name, in the whole world also one of a part.
+
+        Raises:
+            KeyError: there is no such host.
+        """
+        domain, dot, own = name.partition(".")
+        part = self.parts.get(domain + dot)
+        return self.hosts[name] if part is None or self.domain else part.hosts[own]
 
     @property
     def now(self) -> int:
@@ -61,7 +93,7 @@ class World:
         name: str,
         *,
         rack: str = "rack-0",
-        dc: str = "dc-0",
+        dc: str | None = None,
         endpoints: tuple[str, ...] | None = None,
         clock_offset_us: int | None = None,
         drift_ppm: int = 0,
@@ -74,7 +106,7 @@ class World:
         Args:
             name: of the host.
             rack: of the host, an availability zone (Kafka's broker.rack).
-            dc: the data centre of the rack, a region.
+            dc: the data centre of the rack, a region; None is that of the part, or ``dc-0``.
             endpoints: the addresses it listens on; None is its name.
             clock_offset_us: monotonic time at simulated time 0; None draws one.
             drift_ppm: how many µs the monotonic clock gains a second.
@@ -88,6 +120,7 @@ class World:
             clock_offset_us = int(draw * CLOCK_OFFSET_US)
         host = Host(
             name,
+            self.domain,
             self.network,
             self.trace,
             self.streams,
@@ -98,7 +131,7 @@ class World:
             service_us_per_kib,
         )
         self.hosts[name] = host
-        self.topology.add_host(name, rack, dc)
+        self.topology.add_host(host.card.name, rack, dc or self.dc)
         self.network.attach(host.card, (name,) if endpoints is None else endpoints)
         return host
 

@@ -1,12 +1,9 @@
-"""The court: which judges follow a run, in which order; live, or over a stored run's facts.
+"""The court: which judges follow a cluster's facts, in which order.
 
 The History takes each fact first. A judge that reads another one's state follows behind it.
 """
 
 from __future__ import annotations
-
-from collections.abc import Iterable, Mapping
-from typing import Any
 
 from kafkasim.analysis.judging.applications import ApplicationFailures
 from kafkasim.analysis.judging.atomicity import Atomicity, NeedlessEpochs
@@ -20,18 +17,18 @@ from kafkasim.analysis.judging.invariants.online import Invariants
 from kafkasim.analysis.judging.observer import Observer
 from kafkasim.analysis.judging.outputs import Outputs
 from kafkasim.analysis.judging.progress import Progress
-from kafkasim.analysis.judging.promise import FactSource, Handler
+from kafkasim.analysis.judging.promise import FactSource
 from kafkasim.analysis.judging.reading import LostToRetention, NeedlessResets, ReadingOrder
 from kafkasim.analysis.judging.results import Audit, StoredResults
 from kafkasim.analysis.judging.sends import KeyOrder, SendOrder, StoredOnce
-from kafkasim.analysis.judging.settings import Settings, settings_of
+from kafkasim.analysis.judging.settings import Settings
 from kafkasim.analysis.judging.shares import ShareDeliveries
 from kafkasim.analysis.judging.verdict import Evidence, Verdict, judge
 from kafkasim.analysis.judging.waits import Standstill
 
 
 class Court:
-    """All judges of one run."""
+    """All judges of one cluster."""
 
     def __init__(self, trace: FactSource, settings: Settings) -> None:
         self.settings = settings
@@ -91,41 +88,3 @@ class Court:
     def topics(self) -> dict[str, str]:
         """The names of topics by topic id."""
         return {topic_id: fact.topic for topic_id, fact in self.progress.topics.items()}
-
-
-class StoredTrace:
-    """A trace that was recorded before; :meth:`feed` tells its facts again."""
-
-    def __init__(self) -> None:
-        self._callbacks: dict[type, tuple[Handler, ...]] = {}
-
-    def subscribe(self, fact_type: type, callback: Handler) -> None:
-        """Call ``callback`` for every later fact of a type, after those subscribed before."""
-        self._callbacks[fact_type] = (*self._callbacks.get(fact_type, ()), callback)
-
-    def unsubscribe(self, fact_type: type, callback: Handler) -> None:
-        """Stop calling ``callback``; one that is not subscribed is not an error."""
-        known = self._callbacks.get(fact_type, ())
-        self._callbacks[fact_type] = tuple([each for each in known if each != callback])
-
-    def feed(self, rows: Iterable[tuple[int, int, str, Any]]) -> None:
-        """Tell facts with their ``seq``, time and node, in the order of ``seq``."""
-        callbacks = self._callbacks
-        for seq, t_us, node, fact in rows:
-            for callback in callbacks.get(type(fact), ()):
-                callback(seq, t_us, node, fact)
-
-
-def judge_stored(
-    manifest: Mapping[str, Any], rows: Iterable[tuple[int, int, str, Any]]
-) -> list[Finding]:
-    """Return the findings of a stored run: those that it had when it ran, with the same code.
-
-    Args:
-        manifest: of the run.
-        rows: its facts with their ``seq``, time in µs and node, in the order of ``seq``.
-    """
-    trace = StoredTrace()
-    court = Court(trace, settings_of(manifest))
-    trace.feed(rows)
-    return court.verdict(manifest["ready_us"]).findings

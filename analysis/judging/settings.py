@@ -41,9 +41,9 @@ class Settings:
         return topic in self.unclean or EVERY in self.unclean
 
 
-def settings_of(manifest: Mapping[str, Any]) -> Settings:
-    """Return the settings that a run's manifest holds."""
-    stored = dict(manifest["judged_by"])
+def settings_of(judged_by: Mapping[str, Any]) -> Settings:
+    """Return the settings of a cluster that a run's manifest holds."""
+    stored = dict(judged_by)
     stored["hosts"] = {int(node_id): host for node_id, host in stored["hosts"].items()}
     stored["limits"] = BrokerLimits(**stored["limits"])
     lists = [name for name, value in stored.items() if isinstance(value, list)]

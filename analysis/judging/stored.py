@@ -1,4 +1,4 @@
-"""From the Arrow table of a stored run to its facts, as ``court.py:judge_stored`` takes them."""
+"""From the Arrow table of a stored run to its facts, as ``courts.py:judge_stored`` takes them."""
 
 from __future__ import annotations
 

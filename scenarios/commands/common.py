@@ -17,10 +17,23 @@ from kafkasim.scenarios.commands.exits import LIVENESS, OK, SAFETY
 
 if TYPE_CHECKING:
     from kafkasim.analysis.judging.verdict import Result
+    from kafkasim.scenarios.language.tables import Scenario
 
 
 class InputError(Exception):
     """Something the user gave cannot be used; the message is one line that names it."""
+
+
+def of_one_cluster(scenario: Scenario, command: str) -> Scenario:
+    """Return a scenario that a command takes.
+
+    Raises:
+        InputError: it has several clusters, and the command takes one.
+    """
+    if scenario.clusters:
+        names = ", ".join([each.name for each in scenario.clusters])
+        raise InputError(f"{scenario.name} has the clusters {names}; {command} takes one cluster")
+    return scenario
 
 
 def one_line(error: BaseException) -> str:

@@ -13,6 +13,7 @@ from kafkasim.scenarios.commands.common import (
     InputError,
     console,
     make_directory,
+    of_one_cluster,
     progress_bar,
     say,
     say_json,
@@ -161,7 +162,7 @@ def given(
         if kind not in DRAWN_KINDS:
             raise InputError(f"--only {kind}: allowed are {', '.join(DRAWN_KINDS)}")
         asked += ["--only", kind]
-    wanted = run_request(scenario, settings, None, app=app).scenario
+    wanted = of_one_cluster(run_request(scenario, settings, None, app=app).scenario, "search")
     source = Given(wanted, tuple(asked), tuple(only or ()))
     try:
         source.scenario(0)

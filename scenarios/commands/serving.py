@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from kafkasim.scenarios.commands.common import InputError, say, say_json
+from kafkasim.scenarios.commands.common import InputError, of_one_cluster, say, say_json
 from kafkasim.scenarios.commands.exits import OK
 from kafkasim.scenarios.language import library
 from kafkasim.scenarios.language.tables import Scenario
@@ -203,7 +203,7 @@ def status(
 
 def _scenario(name: str, settings: list[str]) -> Scenario:
     with resources.as_file(resources.files("kafkasim.scenarios.wire") / "cluster.toml") as path:
-        return library.scenario(name or str(path), settings)[0]
+        return of_one_cluster(library.scenario(name or str(path), settings)[0], "serve")
 
 
 def _seconds(text: str) -> float | None:

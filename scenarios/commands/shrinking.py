@@ -10,6 +10,7 @@ import typer
 from kafkasim.scenarios.commands.common import (
     InputError,
     make_directory,
+    of_one_cluster,
     progress_bar,
     say,
     say_json,
@@ -72,7 +73,7 @@ def shrink(
                 "give SCENARIO, --from-search N, or both; --only and --about need --from-search"
             )
         asked = run_request(scenario, settings, variant, twin, app=app)
-        wanted, named = asked.scenario, asked.variants
+        wanted, named = of_one_cluster(asked.scenario, "shrink"), asked.variants
     else:
         if twin:
             raise InputError("--twin does not go with --from-search")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import difflib
 import json
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +88,8 @@ def scenario(
     """
     data, place = source(name)
     said: list[str] = [] if notes is None else notes
-    data = merge(data, Path(name).parent, place, allow_unmodelled=allow_unmodelled, notes=said)
+    read = partial(merge, allow_unmodelled=allow_unmodelled, notes=said)
+    data = _each_cluster(data, Path(name).parent, place, read)
     variants: list[str] = []
     if twin:
         spec = parse(data, place).twin
@@ -101,7 +103,8 @@ def scenario(
             raise ScenarioError(f"--set {setting!r}: give key=value")
         data = override(data, key.strip(), value(text.strip()), place)
     folder = Path(name).parent
-    parsed = parse(rules.resolve(resolve(data, folder, place), folder, place), place)
+    data = _each_cluster(_each_cluster(data, folder, place, resolve), folder, place, rules.resolve)
+    parsed = parse(data, place)
     cut = any(setting.partition("=")[0].strip() == "duration" for setting in settings)
     # A shorter run may leave faults out, and a twin an operation.
     if not (cut or twin or parsed.name.startswith(DRAWN)):
@@ -110,6 +113,23 @@ def scenario(
         except ValueError as error:
             raise ScenarioError(f"{place}: {error}") from None
     return parsed, variants
+
+
+def _each_cluster(
+    data: Mapping[str, Any],
+    folder: Path,
+    place: str,
+    read: Callable[[Mapping[str, Any], Path, str], dict[str, Any]],
+) -> dict[str, Any]:
+    """Return a scenario's data, and that of each of its clusters, with the files they name read."""
+    found = read(data, folder, place)
+    clusters = found.get("clusters")
+    if not isinstance(clusters, list):
+        return found
+    return {**found, "clusters": [
+        read(each, folder, f"{place}: clusters.{n}") if isinstance(each, Mapping) else each
+        for n, each in enumerate(clusters)
+    ]}  # fmt: skip
 
 
 def apply(data: Mapping[str, Any], overrides: Mapping[str, Any], place: str) -> dict[str, Any]:

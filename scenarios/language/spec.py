@@ -28,6 +28,8 @@ from kafkasim.scenarios.language.tables import (
     ExpectTable,
     FaultTable,
     LevelTable,
+    LinkTable,
+    MemberTable,
     NodeTable,
     OperationTable,
     ProcessorTable,
@@ -43,7 +45,7 @@ from kafkasim.scenarios.language.tables import (
 DEPTH_MAX = 32
 """How deep tables and lists may lie in each other; a scenario needs seven."""
 
-LISTS = ("topics", "workload", "faults", "operations")
+LISTS = ("topics", "workload", "faults", "operations", "clusters", "links")
 """The keys of a scenario that are lists of tables."""
 
 SHOWN_MAX = 120
@@ -236,7 +238,8 @@ _WORKLOADS: dict[Any, Any] = {
     "share-group": ShareGroupTable,
 }
 _TABLES = (
-    ClusterTable, TopicTable, FaultTable, OperationTable, ExpectTable, TwinTable, WhenTable,
+    ClusterTable, MemberTable, LinkTable, TopicTable, FaultTable, OperationTable, ExpectTable,
+    TwinTable, WhenTable,
     NodeTable, SweepTable, AxisTable, LevelTable,
 )  # fmt: skip
 _WANTED = {

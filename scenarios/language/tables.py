@@ -14,6 +14,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 from kafkasim.model.transaction.metadata import MAX_EPOCH
 from kafkasim.scenarios.language.units import (
+    Bandwidth,
     Duration,
     DurationSpan,
     LastingSpan,
@@ -24,6 +25,7 @@ from kafkasim.scenarios.language.units import (
 )
 from kafkasim.scenarios.language.vocabulary import VERBS, VERSIONS, Release, Version
 from kafkasim.sim.faults.kinds import KINDS
+from kafkasim.sim.net.topology import WAN_BYTES_PER_US
 
 
 def flatten(table: Any, prefix: str = "") -> Any:
@@ -45,6 +47,11 @@ OPERATION_KINDS = tuple(VERBS)
 NAME = r"^[A-Za-z0-9][A-Za-z0-9-]*$"
 TOPIC_NAME = r"^[A-Za-z0-9._-]+$"
 KEYS = r"^(none|uniform:[1-9][0-9]*|zipf:[1-9][0-9]*:[0-9.]+)$"
+
+
+def _is_empty(tables: Any) -> bool:
+    """Return whether a list is left out of a scenario's data, as a scenario of one cluster does."""
+    return not tables
 
 
 class Table(BaseModel):
@@ -378,6 +385,12 @@ class OperationTable(Table):
     open_for: Duration = 900_000_000  # abort-hanging: transactions that are open for longer
 
 
+WorkloadTable = Annotated[
+    ProducerTable | ConsumerGroupTable | ProcessorTable | ShareGroupTable,
+    Field(discriminator="kind"),
+]
+
+
 class ExpectTable(Table):
     """What a run may show, must show and must never show.
 
@@ -412,6 +425,35 @@ class TwinTable(Table):
     variants: list[str] = []
     fails: list[str] = Field(min_length=1)
     seeds: int = Field(5, ge=1, le=10_000)
+
+
+class MemberTable(Table):
+    """One of several clusters: ``name``, ``site``, and the keys of a scenario of it alone.
+
+    Inside it hosts have the names that they have alone. Elsewhere broker-1 of cluster a is
+    ``a.broker-1``. ``site`` is where all its hosts are, a data centre; it is ``name`` unless it is
+    given. ``expect`` is about this cluster; its ``within`` is the scenario's.
+    """
+
+    name: str = Field(pattern=NAME)
+    site: str | None = Field(None, pattern=NAME)
+    cluster: ClusterTable = Field(default_factory=lambda: ClusterTable.model_validate({}))
+    topics: list[TopicTable] = []
+    workload: list[WorkloadTable] = []
+    faults: list[FaultTable] = []
+    operations: list[OperationTable] = []
+    expect: ExpectTable = ExpectTable()
+
+
+class LinkTable(Table):
+    """The link between two ``sites``: its latency in one direction, and its bandwidth.
+
+    A site that no link names reaches all others in 60 ms, with 1 Gbit/s.
+    """
+
+    sites: list[str] = Field(min_length=2, max_length=2)
+    latency: Duration
+    bandwidth: Bandwidth = WAN_BYTES_PER_US
 
 
 class LevelTable(Table):
@@ -449,7 +491,9 @@ class SweepTable(Table):
 class Scenario(Table):
     """One phenomenon: a claim, and what it takes to test it.
 
-    t = 0 is the moment at which all brokers are unfenced and all topics exist.
+    t = 0 is the moment at which all brokers are unfenced and all topics exist. With ``clusters``
+    they have the servers, topics, workloads and operations, and ``faults`` hit sites, clusters and
+    hosts of any of them.
     """
 
     name: str = Field(pattern=NAME)
@@ -457,14 +501,11 @@ class Scenario(Table):
     duration: Duration
     cluster: ClusterTable = Field(default_factory=lambda: ClusterTable.model_validate({}))
     topics: list[TopicTable] = []
-    workload: list[
-        Annotated[
-            ProducerTable | ConsumerGroupTable | ProcessorTable | ShareGroupTable,
-            Field(discriminator="kind"),
-        ]
-    ] = []
+    workload: list[WorkloadTable] = []
     faults: list[FaultTable] = []
     operations: list[OperationTable] = []
+    clusters: list[MemberTable] = Field([], exclude_if=_is_empty)
+    links: list[LinkTable] = Field([], exclude_if=_is_empty)
     expect: ExpectTable = ExpectTable()
     twin: TwinTable | None = None
     sweep: SweepTable | None = Field(None, exclude=True)  # no part of what decides a run

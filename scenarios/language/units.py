@@ -18,6 +18,7 @@ from kafkasim.sim.faults.kinds import EVER_US
 
 MICROSECONDS = {"us": 1, "µs": 1, "ms": 1_000, "s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000}
 BYTES = {"B": 1, "KiB": 1024, "MiB": 1024**2, "GiB": 1024**3}
+BANDWIDTHS = {"Mbit/s": 1, "Gbit/s": 1000}
 LONGEST_US = 10 * 365 * 24 * 3_600_000_000
 """The longest duration: ten years. Sums of them stay within the 64 bits of a trace's times."""
 
@@ -83,6 +84,18 @@ def per_second(text: Any) -> float:
     if not LOWEST_RATE <= rate <= HIGHEST_RATE:
         raise ValueError(f"{text!r} is out of range; allowed: {LOWEST_RATE}/s to {HIGHEST_RATE}/s")
     return rate
+
+
+def bytes_per_us(text: Any) -> int:
+    """Parse the bandwidth of a link, ``"100Mbit/s"`` or ``"1Gbit/s"``, into bytes a microsecond.
+
+    Raises:
+        ValueError: neither, or out of range.
+    """
+    mbit = _scaled(text, BANDWIDTHS, 10**6, 'a bandwidth such as "100Mbit/s" or "1Gbit/s"')
+    if mbit < 8:
+        raise ValueError(f"{text!r} is too little; allowed: 8Mbit/s to 1000Gbit/s")
+    return mbit // 8
 
 
 def _scaled(text: Any, units: dict[str, int], most: int, wanted: str) -> int:
@@ -165,3 +178,8 @@ Rate = Annotated[
     PlainSerializer(_rate_text, return_type=str, when_used="json"),
 ]
 Size = Annotated[int, BeforeValidator(size_bytes)]
+Bandwidth = Annotated[
+    int,
+    BeforeValidator(bytes_per_us),
+    PlainSerializer(lambda rate: f"{8 * rate}Mbit/s", return_type=str, when_used="json"),
+]

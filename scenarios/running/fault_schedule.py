@@ -16,7 +16,7 @@ from kafkasim.sim.faults.injector import Guard, Injector
 from kafkasim.sim.faults.kinds import KINDS, Fault
 from kafkasim.sim.faults.nemesis import WEIGHTS, Nemesis
 from kafkasim.sim.streams import Streams
-from kafkasim.sim.trace.recording import Trace
+from kafkasim.sim.trace.recording import Facts
 from kafkasim.sim.world import World
 
 
@@ -24,7 +24,7 @@ class FaultSchedule:
     """All that is done to one cluster on purpose."""
 
     def __init__(
-        self, world: World, trace: Trace, cluster: Cluster, progress: Progress, budget: Guard
+        self, world: World, trace: Facts, cluster: Cluster, progress: Progress, budget: Guard
     ) -> None:
         self.world = world
         self.cluster = cluster

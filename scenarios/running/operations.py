@@ -39,7 +39,7 @@ from kafkasim.scenarios.running.operators.quotas import alter_client_quotas
 from kafkasim.scenarios.running.operators.unregistering import StartedAnew, unregister_broker
 from kafkasim.sim.apps.client_port import ClientPort
 from kafkasim.sim.faults.kinds import When
-from kafkasim.sim.trace.recording import Trace
+from kafkasim.sim.trace.recording import Facts
 from kafkasim.sim.world import World
 
 Outcome = tuple[str, Errors, str]
@@ -78,7 +78,7 @@ class Operations:
     def __init__(
         self,
         world: World,
-        trace: Trace,
+        trace: Facts,
         *,
         cluster: Cluster,
         progress: Progress,

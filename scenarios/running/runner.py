@@ -12,42 +12,31 @@ beside it and go into no digest.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import gc
 import hashlib
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from kafkasim.analysis.judging.court import Court
-from kafkasim.analysis.judging.history.budget import Budget
+from kafkasim.analysis.judging.courts import Courts
 from kafkasim.analysis.judging.progress import Progress
-from kafkasim.analysis.judging.remarks import Remarks
-from kafkasim.analysis.judging.settings import Settings
 from kafkasim.analysis.judging.verdict import Result
-from kafkasim.analysis.judging.wait import BOOT, Wait
 from kafkasim.model import facts
-from kafkasim.model.client.exceptions import KafkaTimeoutError
 from kafkasim.model.config import ConsumerConfig
 from kafkasim.model.facts.world import EPOCH_US
-from kafkasim.model.messages import CreatableTopic
+from kafkasim.scenarios.language.clusters import members, sites
 from kafkasim.scenarios.language.tables import Scenario
-from kafkasim.scenarios.language.time_limits import limit_us, reading_us
-from kafkasim.scenarios.running.client_hosts import subscribed_topics
+from kafkasim.scenarios.language.time_limits import limit_us
 from kafkasim.scenarios.running.cluster import Cluster
-from kafkasim.scenarios.running.convergence import Convergence
+from kafkasim.scenarios.running.cluster_run import ClusterRun, ClusterTrace
 from kafkasim.scenarios.running.fault_schedule import FaultSchedule
-from kafkasim.scenarios.running.judged import judged_settings
-from kafkasim.scenarios.running.node_settings import properties_text
-from kafkasim.scenarios.running.outside.groups import topic_names
-from kafkasim.scenarios.running.outside.storing import final_results
-from kafkasim.scenarios.running.share_settings import group_settings
+from kafkasim.scenarios.running.sites import Sites
 from kafkasim.scenarios.variants.own_loading import own_rules_named
-from kafkasim.sim.apps.client_port import ClientPort
 from kafkasim.sim.trace.recording import Trace
 from kafkasim.sim.trace.store import code_version, judges_version, write_manifest, write_timing
 from kafkasim.sim.world import World
@@ -63,7 +52,12 @@ WORK_US = 1000 * ConsumerConfig().max_poll_interval_ms
 
 
 class ScenarioRun:
-    """One run in the making; with ``only_failed`` its directory keeps a failed run only."""
+    """One run in the making; with ``only_failed`` its directory keeps a failed run only.
+
+    ``members`` are its clusters by name; the only one of a scenario without names is "".
+    """
+
+    cluster_run: type[ClusterRun] = ClusterRun
 
     def __init__(
         self,
@@ -83,23 +77,45 @@ class ScenarioRun:
             directory.mkdir(parents=True, exist_ok=True)
         self.trace = Trace(directory)
         self.world = World(seed, self.trace, epoch_us=epoch_us)
-        self.cluster = Cluster(self.world, self.trace, scenario, self.variants)
-        self.waits: list[Wait] = []  # what the run still lacks at its limit
         self.ready_us = 0
-        budget = self._follow(judged_settings(scenario, self.cluster))
-        self.faults = FaultSchedule(self.world, self.trace, self.cluster, self.progress, budget)
+        self.members = {
+            name: self._member(name, alone, variants) for name, alone in members(scenario).items()
+        }
+        self.sites = Sites(self.world, self.trace, scenario)
 
-    def _follow(self, settings: Settings) -> Budget:
-        """Have the run judged; return the no-loss budget, by which guarded faults start."""
-        self.court = Court(self.trace, settings)
-        self.progress: Progress = self.court.progress
-        self.convergence = Convergence(self.trace, self.scenario, self.cluster, self.progress)
-        control = self.cluster.clients.control
-        ended = control.caught, control.returned, control.assumed, control.ignored
-        told = topic_names(self.scenario), control.created, *ended
-        self.remarks = Remarks(self.trace, self.court.readers, self.progress, *told)
-        self.trace.subscribe(facts.ApplicationFailed, self._on_application_failed)
-        return self.court.history.budget
+    def _member(self, name: str, alone: Scenario, variants: Sequence[str]) -> ClusterRun:
+        if not name:
+            return self.cluster_run(self.world, self.trace, alone, variants)
+        trace = ClusterTrace(self.trace, name)
+        part = self.world.part(name, sites(self.scenario)[name], trace)
+        return self.cluster_run(part, trace, alone, variants)
+
+    # The parts of the only cluster.
+
+    @property
+    def _only(self) -> ClusterRun:
+        (member,) = self.members.values()
+        return member
+
+    @property
+    def cluster(self) -> Cluster:
+        """The servers and client hosts."""
+        return self._only.cluster
+
+    @property
+    def court(self) -> Court:
+        """The judges."""
+        return self._only.court
+
+    @property
+    def progress(self) -> Progress:
+        """What controllers and brokers have told."""
+        return self._only.progress
+
+    @property
+    def faults(self) -> FaultSchedule:
+        """All that is done on purpose."""
+        return self._only.faults
 
     def execute(self) -> Result:
         """Run all phases and return the result."""
@@ -110,11 +126,14 @@ class ScenarioRun:
             if self._boot():
                 self._safety()
                 self._liveness()
-                self._until(lambda: not self.cluster.clients.control.handling, WORK_US)
+                self._until(
+                    lambda: not self._all(lambda each: each.cluster.clients.control.handling),
+                    WORK_US,
+                )
             self._end()
             return self._result(time.perf_counter() - began)
         except BaseException:
-            self.cluster.clients.release()
+            self._release()
             self.trace.close()  # it tells what happened until then
             raise
         finally:
@@ -123,116 +142,75 @@ class ScenarioRun:
     # Phases.
 
     def _boot(self) -> bool:
-        """Start servers and create topics; return whether the cluster got ready in time."""
-        self.cluster.start_servers()
-        brokers = [int(host.name.rpartition("-")[2]) for host in self.cluster.brokers]
-        if not self._until(lambda: self.progress.unfenced() == brokers, BOOT_LIMIT_US):
-            text = f"unfenced brokers: {self.progress.unfenced()} of {brokers}"
-            self.waits = [Wait(BOOT, detail=text)]
+        """Start servers and create topics; return whether all clusters got ready in time."""
+        clusters = list(self.members.values())
+        for each in clusters:
+            each.cluster.start_servers()
+        if not self._until(lambda: all(each.is_up() for each in clusters), BOOT_LIMIT_US):
+            for each in clusters:
+                each.note_down()
             return False
-        self.cluster.clients.start_admin(self._create_topics)
-        names = [topic.name for topic in self.scenario.topics]
-        if not self._until(lambda: self._has_topics(names), BOOT_LIMIT_US):
-            unsettled = [self.progress.name(key) for key in self.progress.unsettled()]
-            self.waits = [Wait(BOOT, detail=f"topics: {unsettled or names}")]
+        for each in clusters:
+            each.create_topics()
+        if not self._until(lambda: all(each.has_topics() for each in clusters), BOOT_LIMIT_US):
+            for each in clusters:
+                each.note_missing_topics()
             return False
-        created = {fact.topic: topic_id for topic_id, fact in self.progress.topics.items()}
-        self.cluster.clients.control.topic_ids.update(created)
+        for each in clusters:
+            each.learn_topics()
         self.ready_us = self.world.now
         self._phase("ready", "")
         return True
 
-    async def _create_topics(self, port: ClientPort) -> None:
-        wanted = tuple(
-            CreatableTopic(
-                t.name,
-                -1 if t.assignment else t.partitions,
-                -1 if t.assignment else t.replication_factor,
-                tuple([tuple(replicas) for replicas in t.assignment]),
-                properties_text(t.config),
-            )
-            for t in self.scenario.topics
-        )
-        zookeeper = self.scenario.cluster.mode == "zookeeper"
-        method = "admin.create_topics" if zookeeper else "admin.create_topics_at_once"
-        with contextlib.suppress(KafkaTimeoutError):  # faults may begin before its answer comes
-            await port.call(method, wanted)
-        resources = group_settings(self.scenario)
-        if resources:
-            await port.call("admin.incremental_alter_configs", resources)
-
-    def _has_topics(self, names: list[str]) -> bool:
-        return self.progress.has_partitions(names) and not self.progress.unsettled()
-
     def _safety(self) -> None:
         self._phase("safety", "")
-        self.cluster.clients.start_workloads()
-        self.faults.arm(self.ready_us)
+        for each in self.members.values():
+            each.cluster.clients.start_workloads()
+            each.faults.arm(self.ready_us)
+        self.sites.arm(self.ready_us)
         self.world.run(self.ready_us + self.scenario.duration)
 
     def _liveness(self) -> None:
         """Heal everything and demand progress within the limit."""
-        lasting = [each for each in self.faults.injector.active if each.lasts]
+        clusters = list(self.members.values())
+        injectors = [self.sites.injector, *[each.faults.injector for each in clusters]]
+        lasting = [each for one in injectors for each in one.active if each.lasts]
         told = [f"{each.kind} of {each.target} lasts" for each in lasting]
         self._phase("liveness", " and ".join(told))
-        self.faults.heal()
+        self._heal()
         self.world.run(self.world.now + PRODUCE_AFTER_HEAL_US)
-        self.faults.heal()  # what faults armed before the heal still restart
-        control = self.cluster.clients.control
-        control.producing = False
+        self._heal()  # what faults armed before the heal still restart
+        for each in clusters:
+            each.cluster.clients.control.producing = False
         within = self.scenario.expect.within
-        limit = limit_us(self.scenario) if within is None else within
+        limit = max(limit_us(each.scenario) for each in clusters) if within is None else within
         if self._converges(limit):
             return
         # The producers are done by now; only processors may have transactions open.
-        behind = self.convergence.unread(self.convergence.waits())
-        reading = reading_us(self.scenario, behind, self.convergence.unanswered())
+        reading = max(each.reading_us() for each in clusters)
         if within is not None or not self._converges(reading):
-            self.waits = self.convergence.waits()
+            for each in clusters:
+                each.waits = each.convergence.waits()
+
+    def _heal(self) -> None:
+        self.sites.injector.heal_all()
+        for each in self.members.values():
+            each.faults.heal()
 
     def _converges(self, limit: int) -> bool:
         """Run until nothing is missing; return whether that was so within ``limit`` µs."""
-        return self._until(self.convergence.is_reached, limit)
+        lookers = [each.convergence for each in self.members.values()]
+        return self._until(lambda: False not in [each.is_reached() for each in lookers], limit)
 
     @property
     def missing(self) -> list[str]:
         """What the run still lacks at its limit, in sentences."""
-        return [str(wait) for wait in self.waits]
-
-    def _on_application_failed(
-        self, _seq: int, _t: int, node: str, fact: facts.ApplicationFailed
-    ) -> None:
-        if fact.ended:
-            self.cluster.clients.control.ended[node] = None
+        return self._all(lambda each: map(str, each.waits))
 
     def _end(self) -> None:
         self._phase("end", "; ".join(self.missing) if self.missing else "converged")
-        for host in self.world.hosts.values():
-            for fact in host.ground_truth():
-                self.trace.record(self.world.now, host.name, fact)
-        for group, nodes in self.cluster.clients.members.items():
-            partitions = self._partitions_of(group)
-            for node in nodes:
-                for result in final_results(self.world.hosts[node].disk, group, partitions):
-                    self.trace.record(self.world.now, node, result)
-        for wait in self.waits:
-            self.trace.record(self.world.now, "world", wait.fact(self.world.now))
-
-    def _partitions_of(self, group: str) -> list[tuple[str, str, int]]:
-        """Return (topic, topic id, partition) of what a group reads."""
-        topic_ids = self.cluster.clients.control.topic_ids
-        names = [
-            name
-            for workload in self.scenario.workload
-            if workload.kind != "producer" and workload.group == group
-            for name in subscribed_topics(workload, self.scenario, topic_ids)
-        ]
-        return [
-            (name, topic_ids[name], number)
-            for name in dict.fromkeys(names)
-            if name in topic_ids
-            for number in self.progress.partitions_of(name)
-        ]
+        for each in self.members.values():
+            each.end()
 
     def _until(self, done: Callable[[], bool], limit: int) -> bool:
         """Run until a condition holds; return whether it did within ``limit`` µs."""
@@ -243,18 +221,31 @@ class ScenarioRun:
             self.world.run(self.world.now + STEP_US)
         return True
 
+    def _all(self, of: Callable[[ClusterRun], Iterable[str]]) -> list[str]:
+        """Return what all clusters have of something; each names its cluster if there are more."""
+        return [
+            f"{name}: {each}" if name else each
+            for name, member in self.members.items()
+            for each in of(member)
+        ]
+
+    def _release(self) -> None:
+        for each in self.members.values():
+            each.cluster.clients.release()
+
     def _phase(self, phase: str, reason: str) -> None:
         self.trace.record(self.world.now, "world", facts.Phase(phase, reason))
 
     # Judgement.
 
     def _result(self, wall: float) -> Result:
-        verdict = self.court.verdict(self.ready_us)
+        courts = Courts({name: each.court for name, each in self.members.items()})
+        verdict = courts.verdict(self.ready_us)
         if self.only_failed and verdict.word != "fail":
             self.trace.drop()
             self.directory = None
         self.trace.close()
-        self.cluster.clients.release()
+        self._release()
         result = Result(
             scenario=self.scenario.name,
             seed=self.seed,
@@ -269,22 +260,24 @@ class ScenarioRun:
             code_version=code_version(),
             config_digest=config_digest(self.scenario, self.variants),
             variants=self.variants,
-            acted=list(self.cluster.acted),
+            acted=list(
+                dict.fromkeys([a for each in self.members.values() for a in each.cluster.acted])
+            ),
             missing=self.missing,
             findings=verdict.findings,
-            observations=dict(self.court.observer.seen),
-            remarks=self.remarks.finish(self.missing, self.ready_us),
+            observations=courts.seen,
+            remarks=self._all(lambda each: each.remarks_on(self.ready_us)),
             exchanges=self.world.network.exchanges,
             ready_us=self.ready_us,
-            topics=self.court.topics,
+            topics=courts.topics,
             directory=None if self.directory is None else str(self.directory),
         )
         if self.directory is not None:
             write_timing(self.directory, {"wall_seconds": result.wall_seconds})
-            write_manifest(self.directory, self._manifest(result))
+            write_manifest(self.directory, self._manifest(result, courts.judged_by))
         return result
 
-    def _manifest(self, result: Result) -> dict[str, Any]:
+    def _manifest(self, result: Result, judged_by: dict[str, Any]) -> dict[str, Any]:
         """Return what decides a run and what came of it; equal runs have equal manifests."""
         manifest = result.summary()
         del manifest["directory"], manifest["wall_seconds"]
@@ -300,7 +293,7 @@ class ScenarioRun:
             "findings": [asdict(finding) for finding in result.findings],
             "judges": judges_version(),
             "spec": self.scenario.model_dump(mode="json", by_alias=True),
-            "judged_by": asdict(self.court.settings),
+            "judged_by": judged_by,
         }
 
 

@@ -28,6 +28,7 @@ from kafkasim.analysis.judging.verdict import Result
 from kafkasim.model import facts
 from kafkasim.scenarios.language.spec import ScenarioError, parse
 from kafkasim.scenarios.language.tables import Scenario
+from kafkasim.scenarios.running.cluster_run import ClusterRun
 from kafkasim.scenarios.running.runner import ScenarioRun
 from kafkasim.scenarios.wire.failures import JournalError, SessionError
 from kafkasim.scenarios.wire.session import Session
@@ -162,8 +163,25 @@ class _Nobody:
         pass
 
 
+class ServedCluster(ClusterRun):
+    """The cluster of a live session again, with judges."""
+
+    def follow(self, settings: Settings) -> Budget:
+        """Have the cluster judged.
+
+        What clients did is theirs: the scenario's own expectations are of its workloads.
+        """
+        self.trace.subscribe(facts.TopicCreated, self._on_topic_created)
+        return super().follow(dataclasses.replace(settings, must_see=(), in_time=(), never=()))
+
+    def _on_topic_created(self, _seq: int, _t: int, _node: str, fact: facts.TopicCreated) -> None:
+        self.cluster.clients.control.created[fact.topic] = None
+
+
 class JournalRun(ScenarioRun):
     """A live session again, in simulated time, with judges."""
+
+    cluster_run = ServedCluster
 
     def __init__(self, path: Path, head: Head, directory: Path | None) -> None:
         self.path, self.head = path, head
@@ -171,14 +189,6 @@ class JournalRun(ScenarioRun):
         self.same_digest: bool | None = None
         self._end_us = 0
         super().__init__(head.scenario, head.seed, directory, head.variants, head.epoch_us)
-
-    def _follow(self, settings: Settings) -> Budget:
-        # What clients did is theirs: the scenario's own expectations are of its workloads.
-        self.trace.subscribe(facts.TopicCreated, self._on_topic_created)
-        return super()._follow(dataclasses.replace(settings, must_see=(), in_time=(), never=()))
-
-    def _on_topic_created(self, _seq: int, _t: int, _node: str, fact: facts.TopicCreated) -> None:
-        self.cluster.clients.control.created[fact.topic] = None
 
     def _safety(self) -> None:
         self._phase("safety", "")
@@ -204,8 +214,8 @@ class JournalRun(ScenarioRun):
         for number in list(session.links):  # the clients are gone
             session.close(number)
 
-    def _manifest(self, result: Result) -> dict[str, Any]:
-        return {**super()._manifest(result), "journal": self.path.name}
+    def _manifest(self, result: Result, judged_by: dict[str, Any]) -> dict[str, Any]:
+        return {**super()._manifest(result, judged_by), "journal": self.path.name}
 
 
 def _apply(session: Session, what: str, rest: list[Any]) -> None:

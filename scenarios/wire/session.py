@@ -20,6 +20,7 @@ from kafkasim.model.broker.common.kafka_broker import KafkaBroker
 from kafkasim.scenarios.language.nodes import ANY, node_names
 from kafkasim.scenarios.language.tables import FaultTable, Scenario
 from kafkasim.scenarios.language.translate import translate
+from kafkasim.scenarios.running.cluster_run import ClusterRun
 from kafkasim.scenarios.running.runner import ScenarioRun
 from kafkasim.scenarios.wire.failures import SessionError
 from kafkasim.scenarios.wire.gateway import Client, Link, OutsideHost
@@ -33,14 +34,21 @@ SERVERS = "servers"
 """As a peer of a link, all other brokers and controllers: clients still reach the node."""
 
 
-class LiveRun(ScenarioRun):
-    """A run without judges: its memory does not grow with its facts."""
+class UnjudgedCluster(ClusterRun):
+    """A cluster without judges: their memory grows with its facts."""
 
-    def _follow(self, settings: Settings) -> Budget:
+    def follow(self, settings: Settings) -> Budget:
+        """Follow what boot and guarded faults need."""
         self.progress = Progress(self.trace, settings.zookeeper)
         budget = Budget()
         follow(self.trace, budget)
         return budget
+
+
+class LiveRun(ScenarioRun):
+    """A run without judges."""
+
+    cluster_run = UnjudgedCluster
 
     def boot(self) -> None:
         """Start the servers and create the topics.

@@ -12,13 +12,13 @@ from kafkasim.sim.faults.kinds import When
 from kafkasim.sim.faults.roles import Roles
 from kafkasim.sim.net.link_rules import REQUEST, RESPONSE
 from kafkasim.sim.net.network import Network
-from kafkasim.sim.trace.recording import Trace
+from kafkasim.sim.trace.recording import Facts
 
 
 class Watch:
     """Calls ``met(node)`` once, while the fact of ``node`` that meets a condition is recorded."""
 
-    def __init__(self, trace: Trace, roles: Roles, when: When, met: Callable[[str], None]) -> None:
+    def __init__(self, trace: Facts, roles: Roles, when: When, met: Callable[[str], None]) -> None:
         self._trace = trace
         self._roles = roles
         self._when = when
@@ -54,18 +54,25 @@ class Watch:
 class MessageWatch:
     """Calls ``met(client)`` once, when the message that meets a condition is given to the network.
 
-    The client is the host that sent the request, or that waits for the response. What a host sends
-    to itself does not take the network and meets no condition.
+    The client is the host that sent the request, or that waits for the response, by its name in the
+    ``domain``: hosts of others meet no condition of a part of a world. What a host sends to itself
+    does not take the network and meets no condition.
     """
 
     def __init__(
-        self, network: Network, roles: Roles, when: When, met: Callable[[str], None]
+        self,
+        network: Network,
+        roles: Roles,
+        when: When,
+        met: Callable[[str], None],
+        domain: str = "",
     ) -> None:
         self._network = network
         self._roles = roles
         self._when = when
         self._met = met
         self._left = when.count
+        self._domain = domain
         self._api = when.request or when.response
         self._direction = REQUEST if when.request else RESPONSE
         network.wires = (*network.wires, self)
@@ -87,8 +94,10 @@ class MessageWatch:
             return
         if api_of(type(message).__name__) != self._api:
             return
-        client = source if direction == REQUEST else target
-        when = self._when
+        card = source if direction == REQUEST else target
+        if not card.startswith(self._domain):
+            return
+        client, when = card.removeprefix(self._domain), self._when
         if when.node is not None and client != self._roles.place(when.node, None):
             return
         if not _fits(when, lambda name: _plain(getattr(message, name))):

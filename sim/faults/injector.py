@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kafkasim.model.effects import Process
     from kafkasim.sim.disk.device import Disk
     from kafkasim.sim.host.lifecycle import Host
-    from kafkasim.sim.trace.recording import Trace
+    from kafkasim.sim.trace.recording import Facts
     from kafkasim.sim.world import World
 
 Heal = Callable[[], None]
@@ -58,7 +58,7 @@ class Injector:
     are healed; no fault starts afterwards.
     """
 
-    def __init__(self, world: World, trace: Trace, budget: Guard | None = None) -> None:
+    def __init__(self, world: World, trace: Facts, budget: Guard | None = None) -> None:
         self.world = world
         self.budget = budget
         self.skipped: list[tuple[Fault, str]] = []
@@ -66,8 +66,7 @@ class Injector:
         self._active: dict[int, tuple[Fault, list[Heal]]] = {}
         self._started = 0
         self.armed = True
-        self.stopping: dict[str, Process] = {}  # by host: what a fault last stopped cleanly
-        self._shared: dict[tuple[str, str], int] = {}
+        self.stopping: dict[str, Process] = {}  # by card: what a fault last stopped cleanly
         self._roles = Roles(trace)
 
     @property
@@ -98,7 +97,7 @@ class Injector:
             if when.fact:
                 Watch(self._trace, self._roles, when, met)
             else:
-                MessageWatch(self.world.network, self._roles, when, met)
+                MessageWatch(self.world.network, self._roles, when, met, self.world.domain)
 
         if when.after_us:
             self.world.at(self.world.now + when.after_us, begin)
@@ -169,12 +168,8 @@ class Injector:
             for heal in ended[1]:
                 heal()
 
-    def record(self, node: str, fact: Any) -> None:
-        """Record a fact about a host that a fault hits."""
-        self._trace.record(self.world.now, node, fact)
-
     def _record(self, fact: Any) -> None:
-        self.record("world", fact)
+        self._trace.record(self.world.now, "world", fact)
 
     def _resolve(
         self, fault: Fault, names: tuple[str, ...], node: str | None
@@ -191,16 +186,20 @@ class Injector:
 
     def hosts(self, names: tuple[str, ...]) -> list[Host]:
         """Return hosts by name."""
-        return [self.world.hosts[name] for name in names]
+        return [self.world.host(name) for name in names]
 
     def keeps_down(self, host: str) -> bool:
         """Return whether an outage that has not ended keeps a host down."""
-        return self._shared.get((host, "down"), 0) > 0
+        return self.share(self.world.host(host), "down", 0) > 0
 
-    def share(self, key: tuple[str, str], delta: int) -> int:
-        """Count a fault that starts or ends to break a disk or host; return how many there are."""
-        self._shared[key] = self._shared.get(key, 0) + delta
-        return self._shared[key]
+    def share(self, host: Host, what: str, delta: int) -> int:
+        """Count a fault that starts or ends to break a disk or host; return how many there are.
+
+        Those of the whole world and of its parts are counted together.
+        """
+        key, broken = (host.card.name, what), self.world.broken
+        broken[key] = broken.get(key, 0) + delta
+        return broken[key]
 
 
 # -------------------------------------------------------------------------------- kind by kind
@@ -228,20 +227,20 @@ def _kill(injector: Injector, fault: Fault, targets: Names, _: Names) -> list[He
         return [injector.world.link_faults.isolate(targets).heal]
     hosts = [host for host in injector.hosts(targets) if host.incarnation >= 0]  # else none to stop
     for host in hosts:
-        injector.share((host.name, "down"), 1)
+        injector.share(host, "down", 1)
         if how == "power-loss":
             host.power_loss()
         elif how == "crash":
             host.crash()
         elif host.process is not None:
-            injector.stopping[host.name] = host.process
+            injector.stopping[host.card.name] = host.process
             host.stop()
 
     def heal() -> None:
         for host in hosts:
-            if injector.share((host.name, "down"), -1):
+            if injector.share(host, "down", -1):
                 continue  # another fault keeps it down
-            if host.process is not None and host.process is injector.stopping.get(host.name):
+            if host.process is not None and host.process is injector.stopping.get(host.card.name):
                 host.crash()  # its clean stop took too long, as for an operator's kill -9
             if not host.powered:
                 host.boot()
@@ -253,7 +252,7 @@ def _kill(injector: Injector, fault: Fault, targets: Names, _: Names) -> list[He
 
 def _restart(injector: Injector, _: Fault, targets: Names, __: Names) -> list[Heal]:
     for host in injector.hosts(targets):
-        if host.incarnation >= 0 and not injector.share((host.name, "down"), 0):
+        if host.incarnation >= 0 and not injector.share(host, "down", 0):
             host.restart()
     return []
 
@@ -291,16 +290,16 @@ def _disk(injector: Injector, fault: Fault, targets: Names, _: Names) -> list[He
     prefix = fault.parameter("path") if "path" in KINDS[fault.kind].parameters else ""
     share = f"{fault.kind} {prefix}"
     for host in hosts:
-        injector.share((host.name, share), 1)
+        injector.share(host, share, 1)
         _break(host.disk, fault, prefix, True)
         damage = DAMAGE.get(fault.kind)
         if damage is not None:
             where = prefix if fault.kind != "flush-error" else ""
-            injector.record(host.name, DiskDamaged(damage, where))
+            host.trace.record(injector.world.now, host.name, DiskDamaged(damage, where))
 
     def heal() -> None:
         for host in hosts:
-            if not injector.share((host.name, share), -1):
+            if not injector.share(host, share, -1):
                 _break(host.disk, fault, prefix, False)
 
     return [heal]

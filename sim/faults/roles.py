@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from kafkasim.model.facts import ControllerActive, PartitionChanged, TopicCreated
-from kafkasim.sim.trace.recording import Trace
+from kafkasim.sim.trace.recording import Facts
 
 
 class Roles:
     """Follows the facts of one run."""
 
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: Facts) -> None:
         self.topics: dict[str, str] = {}  # name by topic id
         self._partitions: dict[str, PartitionChanged] = {}  # by "topic-partition"
         self._controller: str | None = None

@@ -42,7 +42,8 @@ class Host:
     ``on_start`` and ``on_stop`` are called when a process has started or ended (with the reason).
 
     Args:
-        name: of the host, and of its network card.
+        name: of the host.
+        domain: of the part of the world that the host is in, with its dot; "" without parts.
         network: that the card is plugged into.
         trace: takes the facts of the host and of its process.
         streams: of the run's seed.
@@ -56,6 +57,7 @@ class Host:
     def __init__(
         self,
         name: str,
+        domain: str,
         network: Network,
         trace: Recorder,
         streams: Streams,
@@ -69,7 +71,7 @@ class Host:
         self.kernel = network.kernel
         self.trace = trace
         self.clock = clock
-        self.card = NetworkCard(name)
+        self.card = NetworkCard(name, domain)
         self.clock_step_us = 0  # how far the wall clock is from true time
         self.incarnation = -1  # the first start makes it 0
         self.on_start: list[Callable[[Host], None]] = []

@@ -32,7 +32,7 @@ class Handshake:
     def __init__(self, socket: Socket, address: str, server: NetworkCard, now_us: int) -> None:
         self.callbacks: Any = None
         self.socket = socket
-        self.address = address
+        self.address = address  # in the server's domain
         self.server = server
         self.deadline_us = now_us + CONNECT_TIMEOUT_US
         self.retransmit_us = SYN_RETRANSMIT_US
@@ -56,10 +56,12 @@ class Connector:
         Raises:
             LookupError: no host has the address.
         """
-        server = self._endpoints.get(address)
+        domain = socket.card.domain
+        server = self._endpoints.get(domain + address) or self._endpoints.get(address)
         if server is None:
             raise LookupError(f"no host has the endpoint {address!r}")
-        self._try_connect(Handshake(socket, address, server, self._kernel._now))
+        own = address.removeprefix(server.domain)
+        self._try_connect(Handshake(socket, own, server, self._kernel._now))
 
     def _try_connect(self, handshake: Handshake) -> None:
         socket, server = handshake.socket, handshake.server

@@ -73,11 +73,11 @@ class Network:
         paths.topology.on_change.append(self._reroute)
 
     def attach(self, card: NetworkCard, addresses: tuple[str, ...]) -> None:
-        """Plug in a host's card, to be found under its addresses."""
+        """Plug in a host's card, to be found under its addresses in its domain."""
         self.cards[card.name] = card
         for address in addresses:
-            assert address not in self.endpoints, address
-            self.endpoints[address] = card
+            assert card.domain + address not in self.endpoints, address
+            self.endpoints[card.domain + address] = card
 
     # --------------------------------------------------------------------------------- sending
 

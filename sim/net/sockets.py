@@ -71,12 +71,17 @@ class Listener(Protocol):
 
 
 class NetworkCard:
-    """A host as the network sees it."""
+    """A host as the network sees it: ``domain`` and the host's name in it, ``a.broker-1``.
 
-    __slots__ = ("free_us", "last_inbound", "listener", "name", "powered", "sockets")
+    Of a world without parts the domain is "". An address that the host opens a connection to is one
+    of its domain if there is such a one, as with the search list of a resolver.
+    """
 
-    def __init__(self, name: str) -> None:
-        self.name = name  # of the host
+    __slots__ = ("domain", "free_us", "last_inbound", "listener", "name", "powered", "sockets")
+
+    def __init__(self, name: str, domain: str = "") -> None:
+        self.name = domain + name
+        self.domain = domain  # with its dot
         self.powered = True
         self.free_us = 0  # when it has sent what it was given
         self.listener: Listener | None = None  # None: connections are refused

@@ -18,7 +18,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from kafkasim.model import facts
 from kafkasim.model.facts import ROW
@@ -33,6 +33,22 @@ Subscriber: TypeAlias = Callable[[int, int, str, Any], None]
 BATCH_ROWS = 16_384
 HELD_ROWS = 4 * BATCH_ROWS
 UNDER_TEST = "pytest" in sys.modules
+
+
+class Facts(Protocol):
+    """A trace that is being made, or what one part of the world tells of it."""
+
+    def record(self, t_us: int, node: str, fact: Any) -> None:
+        """Append a fact of ``node`` at simulated time ``t_us`` and tell its subscribers."""
+        ...
+
+    def subscribe(self, fact_type: type, callback: Subscriber) -> None:
+        """Call ``callback(seq, t_us, node, fact)`` at every later fact of this type."""
+        ...
+
+    def unsubscribe(self, fact_type: type, callback: Subscriber) -> None:
+        """Undo a :meth:`subscribe`; a callback that is not subscribed is no error."""
+        ...
 
 
 class Trace:

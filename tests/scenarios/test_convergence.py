@@ -20,7 +20,7 @@ def test_offsets_are_counted_if_groups_have_only_to_read_on() -> None:
         0, "processor-1", facts.ProcessorStarted("group", "exactly-once", ("orders",), "sums")
     )
     run.trace.record(0, "processor-1", facts.TransactionBegun("pay", 0, 7, 0))
-    unread = run.convergence.unread
+    unread = run.members[""].convergence.unread
     assert unread([BEHIND, SHARED]) == {"group": 7, "workers": 50}
     assert unread([*AT_IT, BEHIND, GIVEN]) == {"group": 7 + 3}
     assert unread([BEHIND, DEAD]) == unread([BEHIND, Wait(POLL, "consumer-1")]) == {}
@@ -29,9 +29,9 @@ def test_offsets_are_counted_if_groups_have_only_to_read_on() -> None:
 def test_a_wait_lasts_since_it_was_first_seen() -> None:
     run = ScenarioRun(scenario("acks-one-loses")[0], 1, None, ())
     run.cluster.clients.control.flushed["producer-1"] = False
-    (first,) = run.convergence.waits()
+    (first,) = run.members[""].convergence.waits()
     run.world.run(5_000_000)
-    (later,) = run.convergence.waits()
+    (later,) = run.members[""].convergence.waits()
     assert (first.since_us, later.since_us, str(later)) == (
         0,
         0,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from kafkasim.analysis.judging.court import judge_stored
+from kafkasim.analysis.judging.courts import judge_stored
 from kafkasim.analysis.judging.stored import facts_of
 from kafkasim.scenarios.language import library
 from kafkasim.scenarios.running.runner import run

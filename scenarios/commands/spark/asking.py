@@ -141,6 +141,8 @@ def _given(files: list[Path], out: Path, quiet: bool) -> tuple[dict[str, Any], s
     notes: list[str] = []
     if len(files) == 1 and (files[0].suffix == ".toml" or not files[0].exists()):
         data, place = library.source(first)
+        if "clusters" in data:
+            raise InputError(f"{place}: has several clusters; ask takes one cluster")
     else:
         given = read(files)
         text = scenario_text(given)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from kafkasim.analysis.judging.finding import ANOMALIES, NO_PROGRESS
 from kafkasim.scenarios.language.checks.allowed import meant, some
+from kafkasim.scenarios.language.checks.cluster_tables import check_clusters
 from kafkasim.scenarios.language.checks.fault_tables import check_faults
 from kafkasim.scenarios.language.checks.operation_tables import check_operations
 from kafkasim.scenarios.language.checks.server_tables import (
@@ -27,6 +28,11 @@ def check(scenario: Scenario) -> None:
     Raises:
         ValueError: for the first mistake.
     """
+    if scenario.clusters:
+        check_clusters(scenario, check)
+        return
+    if scenario.links:
+        raise ValueError("links: link the sites of clusters; write [[clusters]]")
     nodes = node_names(scenario)
     check_mode(scenario)
     check_topics(scenario)

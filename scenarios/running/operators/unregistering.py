@@ -13,7 +13,7 @@ from kafkasim.model import facts
 from kafkasim.model.errors import Errors
 from kafkasim.scenarios.language.tables import OperationTable
 from kafkasim.sim.apps.client_port import ClientPort
-from kafkasim.sim.trace.recording import Trace
+from kafkasim.sim.trace.recording import Facts
 from kafkasim.sim.world import World
 
 
@@ -34,7 +34,7 @@ class StartedAnew:
     """
 
     def __init__(
-        self, world: World, trace: Trace, progress: Progress, healed: Callable[[], bool]
+        self, world: World, trace: Facts, progress: Progress, healed: Callable[[], bool]
     ) -> None:
         self._world = world
         self._progress = progress
