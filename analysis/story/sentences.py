@@ -55,6 +55,7 @@ SAID: dict[str, tuple[str, Template]] = {
     "ApplicationFailed": ("", lambda row: "the application of {node} ({task}) raised {exception}"
         + ": {reason}" * bool(row["reason"]) + ", at {frame}" * bool(row["traceback"])
         + "; the process ends without closing its clients" * bool(row["ended"])),
+    "RestartBackOff": ("", "the restart policy of {node} starts its process again in {lasts}"),
     # Logs.
     "Appended": ("1.7", ("{node}, leader of {place} in leader epoch {leader_epoch}, appends"
         " {record_ids} at {range}")),

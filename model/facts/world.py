@@ -122,6 +122,13 @@ class ApplicationFailed:
 
 
 @value
+class RestartBackOff:
+    """The restart policy will start a client's process again that its application has ended."""
+
+    duration_us: int  # how long after now
+
+
+@value
 class RuleActed:
     """A variant's rule has decided otherwise on this host than Kafka's, or would have.
 

@@ -96,6 +96,14 @@ Apps = Annotated[
         help="Run this async function in place of the scenario's consumers. [function: main]",
     ),
 ]  # fmt: skip
+RestartPolicy = Annotated[
+    str | None,
+    typer.Option(
+        "--restart", metavar="POLICY",
+        help="With --app: when its process is started again (never, on-failure, always).",
+        show_default="never",
+    ),
+]  # fmt: skip
 
 
 @dataclass
@@ -138,18 +146,20 @@ def run_request(
     twin: bool = False,
     allow_unmodelled: bool = False,
     app: str | None = None,
+    restart: str | None = None,
 ) -> RunRequest:
     """Read the scenario and check everything that decides a run besides the seed.
 
-    ``app`` is an application that runs in place of the scenario's consumers.
+    ``app`` is an application that runs in place of the scenario's consumers, and ``restart`` the
+    restart policy of its processes.
 
     Raises:
-        InputError: the scenario has no consumers for an application.
+        InputError: the scenario has no consumers for an application, or there is none to restart.
         ScenarioError: an unknown scenario, a wrong key or value, no twin.
         VariantError: an unknown variant, or two that do not go together.
     """
     given = list(variants or [])
-    wanted_settings = [*(settings or []), *for_consumers(name, app, allow_unmodelled)]
+    wanted_settings = [*(settings or []), *for_consumers(name, app, restart, allow_unmodelled)]
     notes: list[str] = []
     scenario, added = library.scenario(
         name, wanted_settings, twin=twin, allow_unmodelled=allow_unmodelled, notes=notes
@@ -165,16 +175,23 @@ def run_request(
     return RunRequest(name, scenario, wanted_settings, given, wanted, twin)
 
 
-def for_consumers(name: str, app: str | None, allow_unmodelled: bool = False) -> list[str]:
+def for_consumers(
+    name: str, app: str | None, restart: str | None = None, allow_unmodelled: bool = False
+) -> list[str]:
     """Return the settings that put an application in place of a scenario's consumers.
 
     None is no application, so no settings. The file that it takes the place of need not exist.
+    ``restart`` is the restart policy of the application's processes.
 
     Raises:
-        InputError: the scenario has no consumer group.
+        InputError: the scenario has no consumer group, or a policy has no application.
         ScenarioError: there is no such scenario.
     """
     if app is None:
+        if restart is not None:
+            raise InputError(
+                f"--restart {restart}: needs --app; a workload of {name} has the key restart"
+            )
         return []
     path, function = split(app)
     tables = library.source(name)[0].get("workload")
@@ -186,7 +203,10 @@ def for_consumers(name: str, app: str | None, allow_unmodelled: bool = False) ->
     if not places:
         library.scenario(name, allow_unmodelled=allow_unmodelled)  # which tells a misspelled kind
         raise InputError(f"--app: {name} has no workload of kind consumer-group to run it for")
-    return [f'workload.{place}.app="{path.absolute()}:{function}"' for place in places]
+    given = {"app": f'"{path.absolute()}:{function}"'}
+    if restart is not None:
+        given["restart"] = f'"{restart}"'
+    return [f"workload.{place}.{key}={text}" for place in places for key, text in given.items()]
 
 
 def run(
@@ -198,6 +218,7 @@ def run(
     ] = None,
     settings: Settings = None,
     app: Apps = None,
+    restart: RestartPolicy = None,
     variant: Variants = None,
     twin: Annotated[
         bool, typer.Option("--twin", help="Run the twin, which must fail with named anomalies.")
@@ -224,7 +245,7 @@ def run(
     Prints one line if the run went as expected. For a failure it prints what was found, the events,
     and the command that replays the run. Times count from the moment the cluster is ready.
     """
-    asked = run_request(scenario, settings, variant, twin, allow_unmodelled, app)
+    asked = run_request(scenario, settings, variant, twin, allow_unmodelled, app, restart)
     if out is not None:
         make_directory(out)
     if twin:

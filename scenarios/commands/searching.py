@@ -20,7 +20,13 @@ from kafkasim.scenarios.commands.common import (
     verdict_table,
 )
 from kafkasim.scenarios.commands.exits import OK, SAFETY, STOPPED
-from kafkasim.scenarios.commands.runs import Apps, Settings, named_variants, run_request
+from kafkasim.scenarios.commands.runs import (
+    Apps,
+    RestartPolicy,
+    Settings,
+    named_variants,
+    run_request,
+)
 from kafkasim.scenarios.language.files.rules import shown
 from kafkasim.scenarios.running.report import NOT_KEPT
 from kafkasim.scenarios.searching.about.parts import ONLY_KRAFT, PARTS
@@ -77,6 +83,7 @@ def search(
     scenario: GivenScenario = None,
     settings: Settings = None,
     app: Apps = None,
+    restart: RestartPolicy = None,
     only: Only = None,
     about: About = None,
     variant: Sought = None,
@@ -103,7 +110,7 @@ def search(
     """
     variants = list(variant or [])
     compose(variants)
-    source = given(scenario, settings, app, only, about)
+    source = given(scenario, settings, app, only, about, restart)
     if mode is not None and scenario is not None:
         raise InputError("--mode: a SCENARIO sets its mode (cluster.mode); leave --mode out")
     if mode == "zookeeper" and about in ONLY_KRAFT:
@@ -139,6 +146,7 @@ def given(
     app: str | None = None,
     only: list[str] | None = None,
     about: str | None = None,
+    restart: str | None = None,
 ) -> Source:
     """Return where the scenarios of a search come from, by its arguments.
 
@@ -148,7 +156,8 @@ def given(
         ScenarioError: there is no such scenario, or a setting is wrong.
     """
     if scenario is None:
-        for option, value in (("--set", settings), ("--app", app), ("--only", only)):
+        needing = {"--set": settings, "--app": app, "--restart": restart, "--only": only}
+        for option, value in needing.items():
             if value:
                 raise InputError(f"{option} needs SCENARIO")
         if about is not None and about not in PARTS:
@@ -158,11 +167,13 @@ def given(
         raise InputError("--about: a SCENARIO has clients of its own; leave --about out")
     asked = [scenario, *(part for one in settings or () for part in ("--set", one))]
     asked += [] if app is None else ["--app", app]
+    asked += [] if restart is None else ["--restart", restart]
     for kind in only or ():
         if kind not in DRAWN_KINDS:
             raise InputError(f"--only {kind}: allowed are {', '.join(DRAWN_KINDS)}")
         asked += ["--only", kind]
-    wanted = of_one_cluster(run_request(scenario, settings, None, app=app).scenario, "search")
+    wanted = run_request(scenario, settings, None, app=app, restart=restart).scenario
+    wanted = of_one_cluster(wanted, "search")
     source = Given(wanted, tuple(asked), tuple(only or ()))
     try:
         source.scenario(0)

@@ -41,6 +41,9 @@ def flatten(table: Any, prefix: str = "") -> Any:
 
 Properties = Annotated[dict[str, str | int | float | bool | list[str]], BeforeValidator(flatten)]
 
+Policy = Literal["never", "on-failure", "always"]
+"""Who starts a client's process again that its application has ended (running/restarting.py)."""
+
 FAULT_KINDS = (*KINDS, "nemesis")
 OPERATION_KINDS = tuple(VERBS)
 
@@ -163,6 +166,7 @@ class ProducerTable(Table):
     key_order: bool = False
     tombstone_share: float = Field(0.0, ge=0, le=1)
     rack: str | None = None
+    restart: Policy = "never"
     start: Duration = 0
     stop: Duration | None = None
     transactional_id: str | None = Field(None, min_length=1)
@@ -200,6 +204,7 @@ class ProcessorTable(Table):
     processing: DurationSpan = Span(0, 0)
     value_size: Size = 100
     rack: str | None = None
+    restart: Policy = "never"
     start: Duration = 0
     config: Properties = {}
     producer_config: Properties = {}
@@ -250,6 +255,7 @@ class ConsumerGroupTable(Table):
     store: Literal["append", "unique-keys", "offsets"] | None = None
     synchronous: Literal["FULL", "OFF"] = "FULL"
     rack: str | None = None
+    restart: Policy = "never"
     start: Duration = 0
     config: Properties = {}
     app: str | None = None
@@ -284,6 +290,7 @@ class ShareGroupTable(Table):
     stuck_at: Duration | None = None
     stuck_for: Duration | None = None
     rack: str | None = None
+    restart: Policy = "never"
     start: Duration = 0
     config: Properties = {}
     group_config: Properties = {}

@@ -41,6 +41,9 @@ in a row, each of some ms."""
 QUOTA_WINDOW_MS = 11_000
 """What a client's quota counts: quota.window.num samples of quota.window.size.seconds."""
 
+LONGEST_BACK_OFF_US = 300_000_000
+"""How long the restart of a client's process may be put off (running/restarting.py)."""
+
 RECORD_OVERHEAD = 100
 """The most bytes that the key and the fields of a record add to its value and headers."""
 
@@ -55,7 +58,8 @@ def limit_us(scenario: Scenario) -> int:
     the session, the attempts at a rebalance and socket.timeout.ms of old ones, the session of a
     share group and the locks of all deliveries, and what its members wait for brokers whose
     connections are lost; max.poll.interval.ms where a member or a coordinator gets stuck; and how
-    long the largest requests of producers with quotas are throttled.
+    long the largest requests of producers with quotas are throttled. With a restart
+    policy of a client it is longer by the longest back-off.
     """
     broker = BrokerConfig.from_properties(scenario.cluster.config)
     silent = any(fault.kind in SILENT for fault in scenario.faults)
@@ -84,7 +88,8 @@ def limit_us(scenario: Scenario) -> int:
             longest += [config.session_timeout_ms, config.metadata_max_age_ms]
             if silent or (workload.kind == "consumer-group" and workload.stuck_at is not None):
                 longest.append(config.max_poll_interval_ms + JOIN_SLACK_MS)
-    return 2 * max(longest) * 1000 + 30_000_000
+    restarts = any(workload.restart != "never" for workload in scenario.workload)
+    return 2 * max(longest) * 1000 + 30_000_000 + (LONGEST_BACK_OFF_US if restarts else 0)
 
 
 def reading_us(

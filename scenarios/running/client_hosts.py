@@ -38,6 +38,7 @@ from kafkasim.scenarios.running.outside.auditing import (
     AuditingApplication,
 )
 from kafkasim.scenarios.running.outside.storing import StoringApplication
+from kafkasim.scenarios.running.restarting import Restarts
 from kafkasim.scenarios.running.share_consuming import ShareConsumerApplication
 from kafkasim.scenarios.running.share_settings import share_defaults
 from kafkasim.scenarios.running.transactional.processing import ProcessorApplication
@@ -81,6 +82,7 @@ class ClientHosts:
         self._launched: list[Applications] = []  # of all incarnations
         self._configs: dict[str, dict[str, Config]] = {}  # by host, then by client
         self._starts: list[tuple[int, Callable[[], None]]] = []  # (µs from ready, start)
+        self._restarts = Restarts(world, self.control)
         self._add_workloads()
         self.admin_host = world.add_host("admin-1")
 
@@ -287,6 +289,7 @@ class ClientHosts:
         application: Application,
     ) -> None:
         host = self._world.add_host(node, rack=table.rack or "rack-0")
+        self._restarts.keep(host, table.restart)
         for config in configs.values():
             if isinstance(config, ProducerConfig) and config.transactional_id is not None:
                 self.transactional_ids[node] = config.transactional_id

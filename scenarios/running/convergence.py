@@ -112,7 +112,8 @@ class Convergence:
     def _of_servers(self) -> Iterator[Wait]:
         hosts = [host for host in self._cluster.world.hosts.values() if host.incarnation >= 0]
         down = [host.name for host in hosts if not host.alive]
-        over = (*self._control.ended, *self._control.returned)  # applications have ended these
+        control = self._control  # applications have ended these
+        over = (*control.ended, *control.returned, *control.restarting)
         yield from [Wait(DOWN, name) for name in down if name not in over]
         alive = [host.name for host in hosts if host.alive]
         awaited = [node_of(broker) for broker in self._progress.awaited]

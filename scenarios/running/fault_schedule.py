@@ -44,13 +44,14 @@ class FaultSchedule:
         """End all faults, start what they took down, restart brokers without a log directory.
 
         What an application has ended, by an exception or by its return, stays down: no fault
-        explains it; what a fault without an end has taken down does, too.
+        explains it, and its restart policy may start it. What a fault without an end has taken down
+        stays down, too.
         """
         self.injector.heal_all()
         self.operations.heal()
         control = self.cluster.clients.control
         for host in self.world.hosts.values():
-            ended = host.name in control.ended or host.name in control.returned
+            ended = host.name in (*control.ended, *control.returned, *control.restarting)
             ended = ended or self.injector.keeps_down(host.name)
             if host.incarnation >= 0 and not host.alive and not ended:
                 host.boot()

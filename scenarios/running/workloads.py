@@ -59,6 +59,7 @@ class Control:
         self.ignored: dict[str, None] = {}  # arguments of user's clients that have no effect here
         self.created: dict[str, None] = {}  # topics that user's applications have created
         self.ended: dict[str, None] = {}  # nodes whose application raised: it ended its process
+        self.restarting: dict[str, None] = {}  # nodes that wait for their restart policy
 
     def learn_topic(self, topic: str, topic_id: str) -> bool:
         """Take the id of a topic; return whether another topic had its name before."""

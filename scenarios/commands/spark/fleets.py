@@ -27,7 +27,14 @@ from kafkasim.scenarios.commands.common import (
 )
 from kafkasim.scenarios.commands.exits import OK, SAFETY
 from kafkasim.scenarios.commands.places import RunName
-from kafkasim.scenarios.commands.runs import Apps, Settings, Variants, for_consumers, run_request
+from kafkasim.scenarios.commands.runs import (
+    Apps,
+    RestartPolicy,
+    Settings,
+    Variants,
+    for_consumers,
+    run_request,
+)
 from kafkasim.scenarios.language import library
 from kafkasim.scenarios.running.moments import moment_us
 from kafkasim.sim.trace.store import judges_version
@@ -225,6 +232,7 @@ def fleet(
     seed_from: Annotated[int, typer.Option(min=0, help="The first seed.")] = 0,
     settings: Settings = None,
     app: Apps = None,
+    restart: RestartPolicy = None,
     variant: Variants = None,
     twin: Annotated[
         bool, typer.Option("--twin", help="Run the twins, which must fail with named anomalies.")
@@ -248,12 +256,11 @@ def fleet(
     the same code and configuration. One run in a hundred is repeated outside Spark, and the digests
     are compared.
     """
-    seeds = range(seed_from, seed_from + runs)
     if app is not None and len(scenarios) > 1:
         raise InputError("--app: give one scenario; the others have other workloads")
-    given = ([*(settings or []), *for_consumers(scenarios[0], app)], variant or [])
+    given = ([*(settings or []), *for_consumers(scenarios[0], app, restart)], variant or [])
     check_requests(scenarios, *given, twin)
-    spark = spark_session(master, conf)
+    seeds, spark = range(seed_from, seed_from + runs), spark_session(master, conf)
     summary = run_fleet(spark, scenarios, seeds, *given, out, twin, batch)
     verdicts = judge(open_place(summary.out, master, conf))
     twins = [twin_outcome(name, verdicts) for name in scenarios] if twin else []
