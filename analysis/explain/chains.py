@@ -347,7 +347,10 @@ def delivery(facts: Facts, key: Key, found: Found) -> Chain:
         chain.add(*at)
         chain.turns(jump or past, f"no member of group {group} ever polled offset {offset}")
     elif name == "lost-output":
-        chain.turns(past, "the group committed past it, and no output of it can be read")
+        sent = facts.rows(["OutputSent"], key, group=group, offset=offset)[-2:]
+        chain.add(*sent)
+        lost = found["text"] if sent else "the group committed past it, and no output can be read"
+        chain.turns(past, lost)
     else:
         who = polls[-1]["node"]
         chain.turns(past, f"the commit covers offset {offset}, which {who} had not processed")

@@ -12,6 +12,7 @@ from kafkasim.analysis.judging.delivery import LostWrites, Repeated, Unseen
 from kafkasim.analysis.judging.finding import Finding, summed
 from kafkasim.analysis.judging.history.history import History
 from kafkasim.analysis.judging.history.readers import Readers
+from kafkasim.analysis.judging.inputs import Inputs
 from kafkasim.analysis.judging.invariants.missed_deletions import MissedDeletions
 from kafkasim.analysis.judging.invariants.online import Invariants
 from kafkasim.analysis.judging.observer import Observer
@@ -21,6 +22,7 @@ from kafkasim.analysis.judging.promise import FactSource
 from kafkasim.analysis.judging.reading import LostToRetention, NeedlessResets, ReadingOrder
 from kafkasim.analysis.judging.results import Audit, StoredResults
 from kafkasim.analysis.judging.sends import KeyOrder, SendOrder, StoredOnce
+from kafkasim.analysis.judging.sent_outputs import SentOutputs
 from kafkasim.analysis.judging.settings import Settings
 from kafkasim.analysis.judging.shares import ShareDeliveries
 from kafkasim.analysis.judging.verdict import Evidence, Verdict, judge
@@ -41,6 +43,7 @@ class Court:
         self._unseen = Unseen(*of, readers)
         self._atomicity = Atomicity(*of)
         contents = self.history.contents
+        inputs = Inputs(*of)
         self.standstill = Standstill(trace, self.history, self.progress, settings)
         self._judges = (
             LostWrites(*of),
@@ -57,7 +60,8 @@ class Court:
             Handovers(*of, readers),
             NeedlessEpochs(trace),
             self._atomicity,
-            Outputs(*of),
+            Outputs(*of, inputs),
+            SentOutputs(*of, inputs, settings.outputs),
             StoredResults(*of),
             Audit(*of, settings.audited),
             MissedDeletions(trace, contents, note),

@@ -16,41 +16,32 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kafkasim.analysis.judging.finding import Finding
-from kafkasim.analysis.judging.history.contents import COMMITTED
 from kafkasim.analysis.judging.history.footing import END, Spot
 from kafkasim.analysis.judging.history.history import History
 from kafkasim.analysis.judging.holes import Place
+from kafkasim.analysis.judging.inputs import Inputs, Visible, readable
 from kafkasim.analysis.judging.promise import FactSource, follow
-from kafkasim.analysis.judging.source import DELETING, RESETS, PartitionKey
+from kafkasim.analysis.judging.source import PartitionKey
 from kafkasim.model import facts
 from kafkasim.model.facts.names import record
 
 LED_BACK = "led-back"
 """Why an input has more outputs than one: the group began again below its commit."""
 
-Visible = dict[PartitionKey, dict[int, int]]
-"""Readable records: ids by partition and offset"""
-
 
 class Outputs:
     """lost-output, duplicate-output: what the processors of a run have read and written."""
 
-    def __init__(self, trace: FactSource, history: History) -> None:
+    def __init__(self, trace: FactSource, history: History, inputs: Inputs) -> None:
         self._contents = history.contents
         self._transactions = history.transactions
         self._footing = history.footing
         self._holes = history.holes
+        self._inputs = inputs
         self._processors: dict[tuple[str, tuple[str, ...], str], None] = {}
         """Group, topics that it reads, topic that it writes"""
-        self._names: dict[str, str] = {}  # topic id -> name, of topics that exist
-        self._again: dict[str, None] = {}  # names that several topics have had
-        self._first: dict[tuple[str, PartitionKey], int] = {}  # where a group began
-        self._committed: dict[tuple[str, str, int], tuple[int, int]] = {}
-        """Of each group and partition: the epoch of the coordinator, and the last offset"""
-        self._reset: dict[tuple[str, PartitionKey], int] = {}  # the row of a group's last reset
         self._back: dict[tuple[str, PartitionKey], list[tuple[int, int, int]]] = {}
         """Where a group began below its commit: the two offsets, and the row"""
-        self._deleted: dict[PartitionKey, int] = {}  # below it the records were deleted
         self._appended: dict[str, dict[int, list[tuple[PartitionKey, int, int]]]] = {}
         """Output topic -> record id -> where it was appended: partition, offset, row"""
         self._given: dict[str, dict[int, dict[tuple[PartitionKey, int], None]]] = {}
@@ -67,25 +58,13 @@ class Outputs:
         self._given.setdefault(fact.group, {})
         self._processors[fact.group, fact.topics, fact.topic] = None
 
-    def on_TopicCreated(self, _seq: int, _t: int, _node: str, fact: facts.TopicCreated) -> None:
-        """Take a topic. Positions and commits belong to a name: of a second topic none counts."""
-        if fact.topic_id not in self._names and fact.topic in self._names.values():
-            self._again[fact.topic] = None
-        self._names.setdefault(fact.topic_id, fact.topic)
-
     def on_Appended(self, seq: int, _t: int, _node: str, fact: facts.Appended) -> None:
         """Take what was written to an output topic."""
-        written = self._appended.get(self._names.get(fact.topic_id, ""))
+        written = self._appended.get(self._inputs.names.get(fact.topic_id, ""))
         if written is not None:
             key = (fact.topic_id, fact.partition)
             for offset, record_id in enumerate(fact.record_ids, fact.base_offset):
                 written.setdefault(record_id, []).append((key, offset, seq))
-
-    def on_LogStart(self, _seq: int, _t: int, _node: str, fact: facts.LogStart) -> None:
-        """Take inputs that were deleted."""
-        if fact.reason in DELETING:
-            key = (fact.topic_id, fact.partition)
-            self._deleted[key] = max(fact.offset, self._deleted.get(key, 0))
 
     def on_Polled(self, _seq: int, _t: int, _node: str, fact: facts.Polled) -> None:
         """Take the inputs that a group was given."""
@@ -96,26 +75,12 @@ class Outputs:
                 given.setdefault(record_id, {})[key, offset] = None
 
     def on_Positioned(self, seq: int, _t: int, _node: str, fact: facts.Positioned) -> None:
-        """Take where a group begins, and whether that is below its commit."""
-        if fact.reason == "none":
-            return
+        """Take where a group begins below its commit."""
         key = (fact.topic_id, fact.partition)
-        place = (fact.group, key)
-        self._first[place] = min(fact.offset, self._first.get(place, fact.offset))
-        if fact.reason in RESETS:
-            self._reset[place] = seq
-        name = self._names.get(fact.topic_id, "")
-        _, committed = self._committed.get((fact.group, name, fact.partition), (-1, -1))
-        if fact.offset < committed:
-            self._back.setdefault(place, []).append((fact.offset, committed, seq))
-
-    def on_OffsetCommitted(
-        self, _seq: int, _t: int, _node: str, fact: facts.OffsetCommitted
-    ) -> None:
-        """Take a commit."""
-        place = (fact.group, fact.topic, fact.partition)
-        if fact.coordinator_epoch >= self._committed.get(place, (-1, -1))[0]:
-            self._committed[place] = (fact.coordinator_epoch, fact.offset)
+        committed = self._inputs.committed(fact.group, key)
+        if fact.reason != "none" and fact.offset < committed:
+            back = self._back.setdefault((fact.group, key), [])
+            back.append((fact.offset, committed, seq))
 
     # Judging.
 
@@ -123,13 +88,7 @@ class Outputs:
         """Return a finding for each output that is lost, or written too often."""
         if not self._processors:
             return []
-        visible: Visible = {}
-        for key, leader in sorted(self._contents.leaders.items(), key=lambda each: each[0]):
-            visible[key] = {
-                offset: record_id
-                for offset, record_id, state in self._contents.states(key)
-                if state == COMMITTED and offset >= leader.log_start_offset
-            }
+        visible = readable(self._contents)
         return [
             finding
             for group, topics, output in self._processors
@@ -141,7 +100,7 @@ class Outputs:
     ) -> Iterator[Finding]:
         written: dict[int, list[tuple[PartitionKey, int]]] = {}
         for key, records in visible.items():
-            if self._names.get(key[0]) == output:
+            if self._inputs.names.get(key[0]) == output:
                 for offset, record_id in records.items():
                     written.setdefault(record_id, []).append((key, offset))
         yield from self._lost(group, topics, output, visible, written)
@@ -154,7 +113,7 @@ class Outputs:
             low, high = min(rows, default=-1), max(rows, default=END)
             spots = self._of_output(output, record_id)
             spots.append(self._footing.of_group(group, low, high))
-            spots += self._of_resets(group, topics)
+            spots += self._inputs.of_resets(group, topics)
             again = sum(
                 begin <= at < end and low < row < high
                 for of, at in given
@@ -175,16 +134,14 @@ class Outputs:
         written: dict[int, list[tuple[PartitionKey, int]]],
     ) -> Iterator[Finding]:
         for key, records in visible.items():
-            name = self._names.get(key[0], "")
-            if name not in topics or name in self._again:
+            if self._inputs.names.get(key[0]) not in topics:
                 continue
-            first = max(self._first.get((group, key), END), self._deleted.get(key, 0))
-            _, end = self._committed.get((group, name, key[1]), (-1, -1))
+            asked = self._inputs.asked(group, key)
             for offset, record_id in records.items():
-                if not first <= offset < end or record_id in written:
+                if offset not in asked or record_id in written:
                     continue
                 spots = self._of_output(output, record_id)
-                spots += [Spot(key, offset, offset + 1), *self._of_resets(group, topics)]
+                spots += [Spot(key, offset, offset + 1), *self._inputs.of_resets(group, topics)]
                 why = self._footing.lost(spots) or self._holes.covering(
                     "lost-output", Place(group=group)
                 )
@@ -208,12 +165,4 @@ class Outputs:
             spots += [
                 self._footing.of_id(each.transactional_id, each.begun) for each in transactions
             ]
-        return spots
-
-    def _of_resets(self, group: str, topics: tuple[str, ...]) -> list[Spot]:
-        """Return what a group's resets explain: its positions, or its commits, were lost."""
-        spots = []
-        for (of, key), row in self._reset.items():
-            if of == group and self._names.get(key[0]) in topics:
-                spots += self._footing.of_reset(group, key, row)
         return spots

@@ -23,6 +23,8 @@ class Settings:
     limits: BrokerLimits = field(default_factory=BrokerLimits)
     share_deliveries: int = 5  # group.share.delivery.count.limit
     own_groups: tuple[str, ...] = ()  # groups whose members are a user's application
+    outputs: Mapping[str, str] = field(default_factory=dict)
+    """By group of a user's application: the topic with one record for each of its inputs"""
     permits: tuple[str, ...] = ()  # findings that it allows (``verdict.py:Expectations``)
     must_see: tuple[str, ...] = ()
     in_time: tuple[str, ...] = ()

@@ -123,6 +123,8 @@ SAID: dict[str, tuple[str, Template]] = {
         + " at {server}" * bool(row["server"])),
     # Producers.
     "KeySent": ("4.1", "the application at {node} sends {record} with the key {key}"),
+    "OutputSent": ("", ("the application of {node} sends {record} to {output} while it handles"
+        " offset {offset} of {place}")),
     "Acked": ("1.7", lambda row: "{node} counts {record_ids} as written to {place}"
         + " at offset {base_offset}" * (row["base_offset"] >= 0) + ": acks={acks}"
         + " after {attempts} attempts" * (row["attempts"] > 1)),

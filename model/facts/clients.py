@@ -31,6 +31,21 @@ class KeySent:
 
 
 @value
+class OutputSent:
+    """A user's application sent a record while it handled one that its group had read.
+
+    ``topic_id``, ``partition`` and ``offset`` are where it had read the record that it handled.
+    """
+
+    group: str
+    topic_id: str
+    partition: int
+    offset: int
+    output: str  # the topic of the record that it sent
+    record_id: int
+
+
+@value
 class SendFailed:
     """A producer failed a batch, or did not take a record: its callers got an error.
 

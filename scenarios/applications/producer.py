@@ -14,6 +14,7 @@ from kafkasim.model.config import ConfigError, ProducerConfig
 from kafkasim.model.facts import SendFailed
 from kafkasim.model.records import TopicPartition, headers_size
 from kafkasim.scenarios.applications.handle import Handle
+from kafkasim.scenarios.applications.handled import tell_output
 from kafkasim.scenarios.applications.records.batches import BatchBuilder, Serializer, serialized
 from kafkasim.scenarios.applications.session import Payload, session
 from kafkasim.scenarios.applications.settings import properties, refused
@@ -108,10 +109,12 @@ class AIOKafkaProducer:
             value_bytes = serialized("value", value, self._value_serializer)
         except Exception:
             record_id = place.payloads.new(place.node, place.number, Payload(None, ()))
+            tell_output(place, topic, record_id)
             place.port.record(SendFailed("", -1, (record_id,), "SERIALIZATION", False, 0, 0))
             raise
         headers = tuple(headers or ())
         record_id = place.payloads.new(place.node, place.number, Payload(value_bytes, headers))
+        tell_output(place, topic, record_id)
         size = -1 if value_bytes is None else len(value_bytes)
         taken, done = place.port.call_acked(
             self._client.method("send"), topic, key_bytes, record_id, size,
@@ -169,6 +172,8 @@ class AIOKafkaProducer:
             nothing: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
             nothing.set_result(None)
             return nothing
+        for record in records:
+            tell_output(self._session, topic, record.value)
         deadline = now() + self._config.max_block_ms / 1000
         while True:
             taken, done = self._session.port.call_acked(

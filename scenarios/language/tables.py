@@ -259,6 +259,7 @@ class ConsumerGroupTable(Table):
     start: Duration = 0
     config: Properties = {}
     app: str | None = None
+    output: str | None = None  # the topic that gets one record of the application for each input
     app_digest: str | None = None  # of the file, in the manifest of a run
 
 

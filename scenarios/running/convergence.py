@@ -35,6 +35,8 @@ from kafkasim.analysis.judging.wait import (
     Wait,
 )
 from kafkasim.model import facts
+from kafkasim.model.client.process import ClientProcess
+from kafkasim.model.client.producer.producer import KafkaProducer
 from kafkasim.model.facts.names import node_of
 from kafkasim.model.records import GROUP_METADATA_TOPIC, TopicPartition
 from kafkasim.model.replication.partitions.partition import Partition
@@ -101,6 +103,20 @@ class Convergence:
             elif not self._given.is_in_a_poll(wait):
                 return {}
         return records
+
+    def sends_done(self, before_us: int) -> bool:
+        """Return whether all producers have the results of what they were given before a time.
+
+        What comes later is not asked for, since an application may go on sending for ever.
+        """
+        world = self._cluster.world
+        return not any(
+            client.oldest_send_us <= host.local_now() - (world.now - before_us)
+            for host in world.hosts.values()
+            if isinstance(host.process, ClientProcess)
+            for client in host.process.clients.values()
+            if isinstance(client, KafkaProducer)
+        )
 
     def unanswered(self) -> list[str]:
         """Return the share groups of which a leader answers no acknowledgement (KAFKA.md, 3.6)."""

@@ -9,7 +9,7 @@ from kafkasim.analysis.judging.source import BrokerLimits
 from kafkasim.model.config import BrokerConfig
 from kafkasim.scenarios.language.tables import Scenario
 from kafkasim.scenarios.running.cluster import Cluster
-from kafkasim.scenarios.running.outside.groups import audited, own_groups
+from kafkasim.scenarios.running.outside.groups import audited, outputs, own_groups
 from kafkasim.scenarios.running.share_settings import delivery_limit
 
 ALLOWS_UNCLEAN = "unclean.leader.election.enable"
@@ -26,6 +26,7 @@ def judged_settings(scenario: Scenario, cluster: Cluster) -> Settings:
         limits=_limits(BrokerConfig.from_properties(scenario.cluster.config)),
         share_deliveries=delivery_limit(scenario),
         own_groups=tuple(own_groups(scenario)),
+        outputs=outputs(scenario),
         audited=audited(scenario),
         transactional_ids=dict(cluster.clients.transactional_ids),
         members={group: tuple(each) for group, each in cluster.clients.members.items()},

@@ -48,7 +48,8 @@ STEP_US = 100_000
 PRODUCE_AFTER_HEAL_US = 2_000_000
 
 WORK_US = 1000 * ConsumerConfig().max_poll_interval_ms
-"""How long a user's application may handle what its last poll() returned, after all is read."""
+"""How long a user's application may handle what its last poll() returned, after all is read. So
+long may its producer then have records without a result (linger.ms, delivery.timeout.ms)."""
 
 
 class ScenarioRun:
@@ -126,10 +127,7 @@ class ScenarioRun:
             if self._boot():
                 self._safety()
                 self._liveness()
-                self._until(
-                    lambda: not self._all(lambda each: each.cluster.clients.control.handling),
-                    WORK_US,
-                )
+                self._let_applications_end()
             self._end()
             return self._result(time.perf_counter() - began)
         except BaseException:
@@ -196,6 +194,14 @@ class ScenarioRun:
         self.sites.injector.heal_all()
         for each in self.members.values():
             each.faults.heal()
+
+    def _let_applications_end(self) -> None:
+        """Run until applications have handled what they got, and producers have sent it."""
+        clusters = list(self.members.values())
+        handling = [each.cluster.clients.control.handling for each in clusters]
+        self._until(lambda: not any(handling), WORK_US)
+        handled_us, lookers = self.world.now, [each.convergence for each in clusters]
+        self._until(lambda: all(each.sends_done(handled_us) for each in lookers), WORK_US)
 
     def _converges(self, limit: int) -> bool:
         """Run until nothing is missing; return whether that was so within ``limit`` µs."""

@@ -6,6 +6,7 @@ import pytest
 
 from kafkasim.analysis.judging.atomicity import Atomicity, NeedlessEpochs
 from kafkasim.analysis.judging.finding import ANOMALIES
+from kafkasim.analysis.judging.inputs import Inputs
 from kafkasim.analysis.judging.outputs import Outputs
 from kafkasim.analysis.judging.source import Loss
 from tests.scenarios.fact_makers import FakeTrace
@@ -38,7 +39,7 @@ def judge(
 
     history = history_of(trace, losses)
     atomicity = Atomicity(trace, history)
-    judges = (NeedlessEpochs(trace), atomicity, Outputs(trace, history))
+    judges = (NeedlessEpochs(trace), atomicity, Outputs(trace, history, Inputs(trace, history)))
     trace.record(rows)
     atomicity.learn_stall(left_open or {}, stall)
     found: dict[str, int] = {}

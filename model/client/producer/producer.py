@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from kafkasim.model.records import TopicPartition
 
 KEYS_CACHED_MAX = 100_000
+NEVER_US = 1 << 62
 
 FAILS_FUTURE = (ProducerFencedError, InvalidProducerEpochError)
 """What send() does not raise: they are ApiExceptions, with which KafkaProducer.doSend returns a
@@ -137,6 +138,13 @@ class KafkaProducer:
         elif config.enable_idempotence:
             sender.use(TransactionManager(self.connections, rules))
         self.methods["send_batch"] = self._prepared_batches().send
+
+    @property
+    def oldest_send_us(self) -> int:
+        """When the oldest send without a result was called, or its batch begun; 2^62 for none."""
+        oldest = next(iter(self.accumulator.incomplete.values()), None)
+        waiting = (each.since for each in self._blocked if each.waits)
+        return min(NEVER_US if oldest is None else oldest.created_us, next(waiting, NEVER_US))
 
     # Calls.
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from kafkasim.model.facts import Processed
 from kafkasim.model.records import TopicPartition
+from kafkasim.scenarios.applications.handled import HANDLED
 from kafkasim.scenarios.applications.session import Session
 from kafkasim.scenarios.applications.types.errors import RecordDeserializationError
 from kafkasim.scenarios.applications.types.structs import ConsumerRecord
@@ -52,6 +53,7 @@ class Buffer:
                 self.consumed[_partition(record)] = record.offset + 1
                 self.handed.append(read)
                 self._session.handling[self._session.node] = None
+                HANDLED.set((read.topic, read.partition, read.offset))
                 return read
         raise AssertionError("no record is ready")
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from kafkasim.model.records import TopicPartition
+from kafkasim.scenarios.applications.handled import HANDLED
 
 __all__ = ["TopicPartition"]
 
@@ -39,7 +40,10 @@ class RecordMetadata(NamedTuple):
 
 @dataclass(frozen=True)
 class ConsumerRecord:
-    """A record as an application reads it; ``timestamp`` is in milliseconds."""
+    """A record as an application reads it; ``timestamp`` is in milliseconds.
+
+    A task that looks at its content handles it from then on (:mod:`..handled`).
+    """
 
     topic: str
     partition: int
@@ -52,6 +56,12 @@ class ConsumerRecord:
     serialized_key_size: int
     serialized_value_size: int
     headers: tuple[tuple[str, bytes], ...]
+
+    def __getattribute__(self, name: str) -> Any:
+        found = super().__getattribute__(name)
+        if name in ("key", "value", "headers"):
+            HANDLED.set((self.topic, self.partition, self.offset))
+        return found
 
 
 class InOrder(set[Any]):

@@ -70,6 +70,8 @@ def check_workloads(scenario: Scenario) -> None:
             _check_patterns(place, workload)
             _check_store(place, workload)
             _check_audit(place, workload, topics)
+            if workload.output is not None:
+                _check_output(place, workload, workload.output, topics)
             if workload.protocol == "zookeeper":
                 _check_old_consumers(place, workload, scenario.cluster.mode)
     epochs_used(scenario)
@@ -161,11 +163,19 @@ def _check_text(place: str, text: str) -> None:
             )
 
 
+def _check_output(
+    place: str, table: ProcessorTable | ConsumerGroupTable, output: str, topics: list[str]
+) -> None:
+    if table.kind == "consumer-group" and table.app is None:
+        raise ValueError(f'{place}.output: needs app, or kind = "processor"')
+    if output not in topics:
+        raise ValueError(f"{place}.output: no topic {output!r}; allowed: {some(topics)}")
+    if output in (table.topics or topics[:1]):
+        raise ValueError(f"{place}.output: {output!r} is a topic that it reads")
+
+
 def _check_processor(place: str, table: ProcessorTable, topics: list[str]) -> None:
-    if table.output not in topics:
-        raise ValueError(f"{place}.output: no topic {table.output!r}; allowed: {some(topics)}")
-    if table.output in (table.topics or topics[:1]):
-        raise ValueError(f"{place}.output: {table.output!r} is a topic that it reads")
+    _check_output(place, table, table.output, topics)
     transactional = table.guarantee == "exactly-once"
     if not transactional:
         if table.transactional_id is not None:

@@ -15,6 +15,15 @@ def own_groups(scenario: Scenario) -> list[str]:
     ]
 
 
+def outputs(scenario: Scenario) -> dict[str, str]:
+    """Return the topic of the outputs of each such group that names one."""
+    return {
+        workload.group: workload.output
+        for workload in scenario.workload
+        if workload.kind == "consumer-group" and workload.output is not None
+    }
+
+
 def topic_names(scenario: Scenario) -> list[str]:
     """Return the names of all topics that a scenario has or whose creation it asks for."""
     asked = [each.topic for each in scenario.operations if each.topic is not None]
