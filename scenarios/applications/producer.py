@@ -95,14 +95,16 @@ class AIOKafkaProducer:
     ) -> asyncio.Future[RecordMetadata]:
         """Put a record into a batch; the future that is returned gets its place in the log.
 
+        ``timestamp_ms`` counts from 1970; without it the record has the time of its host.
+
         Raises:
             KafkaTimeoutError: no metadata, or no memory, within max.block.ms.
             KafkaError: the record is too large.
             TypeError: the key or value is not bytes; or what their serializers raise.
-            ValueError: a timestamp: records carry the host's time.
+            ValueError: a negative timestamp.
         """
-        if timestamp_ms is not None:
-            raise ValueError("timestamp_ms: records carry the time of their host")
+        if timestamp_ms is not None and timestamp_ms < 0:  # as ProducerRecord
+            raise ValueError(f"Invalid timestamp: {timestamp_ms}. It must not be negative.")
         place = self._session
         try:
             key_bytes = serialized("key", key, self._key_serializer)
@@ -119,7 +121,7 @@ class AIOKafkaProducer:
         taken, done = place.port.call_acked(
             self._client.method("send"), topic, key_bytes, record_id, size,
             self._partitioner if partition is None else partition, True,
-            headers_size(headers),
+            headers_size(headers), timestamp_ms,
         )  # fmt: skip
         try:
             await taken
@@ -136,9 +138,9 @@ class AIOKafkaProducer:
                 return
             error = answer.exception()
             if error is None:
-                at, offset = answer.result()
+                at, offset, time_ms, by_broker = answer.result()
                 tp = TopicPartition(topic, at)
-                result.set_result(RecordMetadata(topic, at, tp, offset, None, 0))
+                result.set_result(RecordMetadata(topic, at, tp, offset, time_ms, int(by_broker)))
             else:
                 known = isinstance(error, exceptions.KafkaError)
                 result.set_exception(self._client.raised(error) if known else error)  # type: ignore[arg-type]

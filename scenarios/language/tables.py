@@ -146,7 +146,8 @@ class ProducerTable(Table):
     {key}, {number} and {producer} are filled in; without ``value`` a record has ``value-size``
     bytes. With ``key-order`` the judge of ordering per key looks at the records (reordered-key).
     ``tombstone-share`` of the records have no value: they delete their keys in a compacted topic.
-    ``start`` and ``stop`` count from t = 0.
+    A record's timestamp is its host's time plus ``timestamp-offset``, counted in ``timestamp-unit``
+    though Kafka counts in milliseconds. ``start`` and ``stop`` count from t = 0.
 
     With a ``transactional-id`` they send in transactions of ``transaction-records`` records, that
     last ``transaction-time`` at most; ``abort-share`` of them are aborted. Of several hosts each
@@ -165,6 +166,8 @@ class ProducerTable(Table):
     headers: dict[str, str] = {}
     key_order: bool = False
     tombstone_share: float = Field(0.0, ge=0, le=1)
+    timestamp_offset: Offset = 0
+    timestamp_unit: Literal["s", "ms", "us"] = "ms"
     rack: str | None = None
     restart: Policy = "never"
     start: Duration = 0

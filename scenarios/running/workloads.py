@@ -129,7 +129,7 @@ class Pace:
 
 def next_record(records: RecordSource, control: Control, node: str, port: ClientPort) -> NextRecord:
     """Return a producer's next record, and tell the trace of its key where it has a real one."""
-    record = records.next(control.number_record(node))
+    record = records.next(control.number_record(node), port.wall_us)
     if record.key is not None:
         key_sent = records.fact(record)
         if key_sent is not None:
@@ -179,10 +179,7 @@ class ProducerApplication:
         while await pace.next_due():
             record = next_record(records, control, node, port)
             try:
-                await port.call(
-                    "producer.send", self.topic, record.key, record.record_id, record.value_size,
-                    None, False, record.headers_size,
-                )  # fmt: skip
+                await port.call("producer.send", self.topic, *record.arguments)
             except Exception as error:  # no metadata or no memory within max.block.ms
                 control.caught[node] = str(error)
             pace.sent()

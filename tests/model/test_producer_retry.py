@@ -99,7 +99,7 @@ def test_a_duplicate_is_a_success_without_an_offset() -> None:
     log.script = [Errors.DUPLICATE_SEQUENCE_NUMBER]
     h.call("send", "t", None, 1, 10, 0, True)
     h.run(100)
-    assert h.replies[-2] == (0, -1)
+    assert h.replies[-2][:2] == (0, -1)
     assert [a.base_offset for a in h.of(Acked)] == [-1]
 
 

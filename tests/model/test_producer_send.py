@@ -9,7 +9,7 @@ from kafkasim.model.client.producer.producer import producer_config
 from kafkasim.model.errors import NONE, Errors
 from kafkasim.model.facts import Acked, SendFailed
 from kafkasim.model.messages import ProducePartitionResponse, ProduceRequest, ProduceResponse
-from kafkasim.model.records import TopicPartition
+from kafkasim.model.records import NO_HEADERS, TopicPartition
 from tests.model.client_harness import Cluster, Harness
 
 
@@ -50,9 +50,9 @@ def start(partitions: int = 1, **properties: object) -> tuple[Harness, Log]:
 
 def test_a_record_is_acknowledged_with_its_offset() -> None:
     h, _ = start(linger_ms=0)
-    h.call("send", "t", None, 11, 100, None, True)
+    h.call("send", "t", None, 11, 100, None, True, NO_HEADERS, 42)
     h.run(100)
-    assert h.replies == {1: None, -1: (0, 0)}
+    assert h.replies == {1: None, -1: (0, 0, 42, False)}
     (acked,) = h.of(Acked)
     assert (acked.topic_id, acked.partition, acked.base_offset, acked.record_ids) == (
         "id-t",
@@ -110,7 +110,7 @@ def test_acks_0_knows_no_offset() -> None:
     h, _ = start(linger_ms=0, acks="0")
     h.call("send", "t", None, 5, 10, None, True)
     h.run(50)
-    assert h.replies[-1] == (0, -1)
+    assert h.replies[-1][:2] == (0, -1)
     assert [(a.base_offset, a.acks, a.producer_id) for a in h.of(Acked)] == [(-1, 0, -1)]
 
 
@@ -167,7 +167,7 @@ def test_a_too_large_batch_no_larger_than_batch_size_is_sent_again_as_it_is() ->
     log.script = [Errors.MESSAGE_TOO_LARGE] * 3
     h.run(500)
     assert [(a.record_ids, a.base_sequence) for a in h.of(Acked)] == [((0, 1, 2, 3), 0)]
-    assert [h.replies[-c] for c in range(1, 5)] == [(0, 0), (0, 1), (0, 2), (0, 3)]
+    assert [h.replies[-c][:2] for c in range(1, 5)] == [(0, 0), (0, 1), (0, 2), (0, 3)]
     assert len(h.cluster.requests(ProduceRequest)) == 4
 
 
@@ -217,7 +217,7 @@ def test_one_request_carries_the_batches_of_a_leaders_partitions() -> None:
         h.call("send", "t", None, partition, 10, partition, True)
     h.run(100)
     assert sorted(len(r.partitions) for r in h.cluster.requests(ProduceRequest)) == [2, 2]
-    assert [h.replies[-call] for call in (1, 2, 3, 4)] == [(0, 0), (1, 0), (2, 0), (3, 0)]
+    assert [h.replies[-call][:2] for call in (1, 2, 3, 4)] == [(0, 0), (1, 0), (2, 0), (3, 0)]
 
 
 def test_a_record_that_fits_in_no_request_is_refused() -> None:

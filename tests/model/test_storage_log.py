@@ -85,7 +85,7 @@ def test_raft_appends_control_batches_of_any_size() -> None:
 def test_log_append_time_replaces_timestamps() -> None:
     log = make_log(settings=config(message_timestamp_type="LogAppendTime"))
     result = log.append_as_leader(batch(1, timestamp=5), 0, 777)
-    assert result.batch == at(0, 0, 1, timestamp=777)
+    assert (result.batch, result.log_append_time_ms) == (at(0, 0, 1, timestamp=777), 777)
 
 
 def test_follower_keeps_offsets_epochs_and_gaps() -> None:

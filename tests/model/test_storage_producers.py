@@ -43,8 +43,8 @@ def test_retry_of_the_last_five_batches_is_a_duplicate() -> None:
     log = make_log()
     for sequence in range(0, 12, 2):
         send(log, sequence, 2)
-    assert send(log, 2, 2) == AppendResult(NONE, None, 2, 3, True)
-    assert send(log, 10, 2) == AppendResult(NONE, None, 10, 11, True)
+    assert send(log, 2, 2) == AppendResult(NONE, None, 2, 3, True, 1000)
+    assert send(log, 10, 2) == AppendResult(NONE, None, 10, 11, True, 1000)
     assert send(log, 0, 2).error is Errors.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert send(log, 10, 1).error is Errors.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert log.log_end_offset == 12

@@ -45,13 +45,17 @@ LITTLE_MEMORY = (
 
 
 def steps(
-    tmp_path: Path, *lines: str, settings: str = '{"linger_ms": 200}', faults: Any = ()
+    tmp_path: Path,
+    *lines: str,
+    settings: str = '{"linger_ms": 200}',
+    faults: Any = (),
+    topics: Any = (),
 ) -> kafkasim.Outcome:
     head = HEAD.replace('{"linger_ms": 200}', settings)
     path = tmp_path / "app.py"
     path.write_text(dedent("\n".join([head, *["        " + line for line in lines]])))
     data: dict[str, Any] = deepcopy(SCENARIO)
-    data["topics"].append({"name": "receipts"})
+    data["topics"] += [{"name": "receipts"}, *topics]
     data["cluster"]["config"] |= ONE_BROKER
     data["workload"][1]["app"] = str(path)
     data["faults"] = list(faults)
@@ -78,6 +82,32 @@ def test_a_batch_travels_as_one_and_tells_its_first_offset(tmp_path: Path) -> No
         "assert read == [b'x' * 10] * 10, read",
     )
     assert (failures(outcome), batches(outcome)) == ([], [7, 3])
+
+
+def test_a_record_has_the_timestamp_that_the_application_gives(tmp_path: Path) -> None:
+    """RecordMetadata has it, too, but of a topic whose brokers stamp the records themselves."""
+    outcome = steps(
+        tmp_path,
+        "batch = producer.create_batch()",
+        "batch.append(timestamp=5, key=None, value=b'a')",
+        "batch.append(timestamp=3, key=None, value=b'b')",
+        "found = [await (await producer.send_batch(batch, 'receipts', partition=0))]",
+        "found.append(await producer.send_and_wait('receipts', b'c', timestamp_ms=0))",
+        "found.append(await producer.send_and_wait('stamped', b'd', timestamp_ms=7))",
+        "assert [each.timestamp_type for each in found] == [0, 0, 1], found",
+        "assert [each.timestamp for each in found[:2]] == [5, 0], found",
+        "assert found[2].timestamp > 1_500_000_000_000, found",
+        "async with AIOKafkaConsumer(auto_offset_reset='earliest') as reader:",
+        "    reader.assign([TopicPartition('receipts', 0), TopicPartition('stamped', 0)])",
+        "    read = [await reader.getone() for _ in range(4)]",
+        "times = {each.value: each.timestamp for each in read}",
+        "assert times == {b'a': 5, b'b': 3, b'c': 0, b'd': found[2].timestamp}, times",
+        "try: await producer.send('receipts', b'e', timestamp_ms=-1)",
+        "except ValueError as error: assert 'negative' in str(error)",
+        "else: raise AssertionError",
+        topics=[{"name": "stamped", "config": {"message.timestamp.type": "LogAppendTime"}}],
+    )
+    assert failures(outcome) == []
 
 
 @pytest.mark.parametrize(("close", "expected"), [("pass", [5]), ("batch.close()", [4, 1])])
@@ -170,8 +200,8 @@ def test_a_batch_belongs_to_the_open_transaction(
             "KafkaTimeoutError: TIMED_OUT: no metadata of receipts-7",
         ),
         (
-            "producer.create_batch().append(timestamp=1, key=None, value=b'v')",
-            "ValueError: timestamp: records carry the time of their host",
+            "producer.create_batch().append(timestamp=-1, key=None, value=b'v')",
+            "ValueError: timestamp: -1; it must not be negative",
         ),
         (
             "producer.create_batch().append(timestamp=None, key='k', value=b'v')",

@@ -15,6 +15,7 @@ from kafkasim.scenarios.language.spec import parse
 from kafkasim.scenarios.language.tables import ProducerTable
 
 BASE = 3 << 32
+NOW_US = 1_700_000_000_123_456
 
 
 def source(**table: Any) -> tuple[RecordSource, Payloads]:
@@ -27,16 +28,16 @@ def test_a_text_is_filled_in_and_has_the_size_of_its_bytes() -> None:
     records, payloads = source(
         keys="uniform:1", value="{{Zoë, {key}, {number}}}", headers={"from": "{producer}", "n": ""}
     )
-    record = records.next(7)
+    record = records.next(7, NOW_US)
     value = "{Zoë, key-0, 7}".encode()
     headers = (("from", b"producer-3"), ("n", b""))
-    assert record == ("key-0", BASE | 7, len(value), headers_size(headers))
+    assert record == ("key-0", BASE | 7, len(value), headers_size(headers), None)
     assert payloads.of(BASE | 7) == Payload(value, headers)
 
 
 def test_without_a_text_a_record_weighs_its_value_size_and_reads_as_its_id() -> None:
     records, payloads = source(**{"value-size": 500})
-    assert records.next(0) == (None, BASE, 500, 1)
+    assert records.next(0, NOW_US) == (None, BASE, 500, 1, None)
     assert payloads.of(BASE) == Payload(str(BASE).encode())
 
 
@@ -48,12 +49,27 @@ def test_the_bytes_of_headers_are_those_of_the_wire() -> None:
     assert record_size(-1, 10, 0, 0, headers_size((("k", b"vv"),))) == plain + 5
 
 
+@pytest.mark.parametrize(
+    ("table", "timestamp"),
+    [
+        ({"timestamp-offset": "-2s"}, 1_699_999_998_123),
+        ({"timestamp-unit": "us"}, 1_700_000_000_123_456),
+        ({"timestamp-unit": "s", "timestamp-offset": "1s"}, 1_700_000_001),
+    ],
+)
+def test_a_timestamp_is_what_the_application_takes_for_milliseconds(
+    table: dict[str, str], timestamp: int
+) -> None:
+    records, _ = source(**table)
+    assert records.next(0, NOW_US).arguments == (None, BASE, 100, None, False, 1, timestamp)
+
+
 def test_keys_are_told_for_the_judge_of_their_order_only() -> None:
     silent, _ = source(keys="uniform:1")
     telling, _ = source(keys="uniform:1", **{"key-order": True})
-    told = [telling.fact(telling.next(number)) for number in (4, 5)]
+    told = [telling.fact(telling.next(number, NOW_US)) for number in (4, 5)]
     assert told == [KeySent(BASE | 4, "key-0", BASE | 4), KeySent(BASE | 5, "key-0", BASE | 4)]
-    assert silent.fact(silent.next(0)) is None
+    assert silent.fact(silent.next(0, NOW_US)) is None
 
 
 @pytest.mark.parametrize(

@@ -153,11 +153,12 @@ class KafkaProducer:
 
         The key and the partition may be None. The partition may be a custom partitioner, too
         (``partitioner.Partitioner``). A seventh argument is the bytes of the headers with their
-        count. With ``want_ack`` the call -``call`` gets
-        (partition, offset) or an error once the record has its result.
+        count, an eighth the timestamp in ms; without it, or with None, the record has the time of
+        the call. With ``want_ack`` the call -``call`` gets (partition, offset, timestamp in ms,
+        whether the broker set it) or an error once the record has its result.
         """
-        if len(args) == 6:
-            args = (*args, NO_HEADERS)
+        if len(args) < 8:
+            args = (*args, *(NO_HEADERS, None)[len(args) - 6 :])
         if self._closed:
             self._not_taken(call, args, KafkaError("CLOSED", "producer is closed"), 0)
             return
@@ -223,7 +224,7 @@ class KafkaProducer:
 
     def _append(self, call: int, args: Args, now: int, may_allocate: bool) -> Missing | None:
         """Append a record and reply, or return what is missing; see accumulator.append."""
-        topic, key, record_id, value_size, partition, want_ack, headers_size = args
+        topic, key, record_id, value_size, partition, want_ack, headers_size, timestamp_ms = args
         count = self.metadata.partition_counts.get(topic)
         if count is None or (partition is not None and partition >= count):
             self._request_metadata(topic, now)
@@ -249,7 +250,7 @@ class KafkaProducer:
             key_size,
             record_id,
             value_size,
-            process.wall_ms(now),
+            process.wall_ms(now) if timestamp_ms is None else timestamp_ms,
             call if want_ack else None,
             may_allocate,
             now,
@@ -303,19 +304,19 @@ class KafkaProducer:
         count = self.metadata.partition_counts.get(args[0])
         if count is None or not callable(partitioner):
             return args
-        topic, key, record_id, value_size, _, want_ack, headers_size = args
+        topic, key, record_id, value_size, _, want_ack, headers_size, timestamp_ms = args
         data = None if key is None else key_bytes(key)
         every, available = range(count), self.metadata.available(topic)
         partition = partitioner(data, every, available)
         if self._rules.partitions_again_for_new_batch():
             queue = self.accumulator.queue(topic, partition)
             sizes = (-1 if data is None else len(data), value_size)
-            wall_ms = self.process.wall_ms(now)
+            wall_ms = self.process.wall_ms(now) if timestamp_ms is None else timestamp_ms
             if not self.accumulator.takes(queue, *sizes, wall_ms, headers_size):
                 if isinstance(partitioner, DefaultPartitioner):
                     partitioner.on_new_batch(partition, every, available)
                 partition = partitioner(data, every, available)
-        return topic, key, record_id, value_size, partition, want_ack, headers_size
+        return topic, key, record_id, value_size, partition, want_ack, headers_size, timestamp_ms
 
     def partitions_for(self, call: int, args: tuple[Any, ...], now: int) -> None:
         """Reply how many partitions (topic,) has; None, and ask for it, if that is not known."""
@@ -403,7 +404,7 @@ class KafkaProducer:
         while self._for_memory:
             first = self._for_memory[0]
             if first.waits:
-                _, key, _, value_size, _, _, headers_size = first.args
+                _, key, _, value_size, _, _, headers_size, _ = first.args
                 key_size = -1 if key is None else len(key_bytes(key))
                 if not self.accumulator.has_memory(key_size, value_size, headers_size):
                     break

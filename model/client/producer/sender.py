@@ -26,7 +26,7 @@ from kafkasim.model.messages import (
     ProduceRequest,
     ProduceResponse,
 )
-from kafkasim.model.records import NO_SEQUENCE, TopicPartition
+from kafkasim.model.records import NO_SEQUENCE, NO_TIMESTAMP, TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -208,7 +208,7 @@ class Sender:
         node.channel.send_unanswered(request)
         for batch in batches:
             batch.queue.muted = False
-            self._complete(batch, -1, now)
+            self._complete(batch, -1, NO_TIMESTAMP, now)
 
     def _arm(self, deadline: int) -> None:
         if deadline < self._wake:
@@ -229,7 +229,8 @@ class Sender:
         queue = batch.queue
         if not error or error is Errors.DUPLICATE_SEQUENCE_NUMBER:
             batch.topic_id = response.topic_id or batch.topic_id  # Produce names the topic
-            self._complete(batch, -1 if error else response.base_offset, now)
+            base_offset = -1 if error else response.base_offset
+            self._complete(batch, base_offset, response.log_append_time_ms, now)
             queue.muted = False
             return
         batch.last_error = error.name
@@ -268,8 +269,13 @@ class Sender:
         else:
             self._fail(batch, error, batch.attempts <= self._config.retries, now)
 
-    def _complete(self, batch: ProducerBatch, base_offset: int, now: int) -> None:
-        """Acknowledge a batch to the application; ``base_offset`` is −1 if unknown."""
+    def _complete(
+        self, batch: ProducerBatch, base_offset: int, log_append_time_ms: int, now: int
+    ) -> None:
+        """Acknowledge a batch to the application.
+
+        ``base_offset`` is −1 if unknown, ``log_append_time_ms`` if the records keep their own.
+        """
         if self._transactions is not None:
             self._transactions.on_completed(batch, base_offset)
         if batch.done:
@@ -292,7 +298,9 @@ class Sender:
         )
         for call, index in batch.ack_calls or ():
             offset = base_offset + index if base_offset >= 0 else -1
-            out.append(Reply(-call, (partition, offset), None))
+            by_broker = log_append_time_ms != NO_TIMESTAMP
+            time_ms = log_append_time_ms if by_broker else batch.records[index].timestamp_ms
+            out.append(Reply(-call, (partition, offset, time_ms, by_broker), None))
         self._accumulator.release(batch, now)
 
     def _fail(self, batch: ProducerBatch, error: Errors, adjust: bool, now: int) -> None:

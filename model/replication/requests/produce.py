@@ -17,7 +17,7 @@ from kafkasim.model.effects import Close, Request, Respond
 from kafkasim.model.errors import Errors
 from kafkasim.model.facts import BatchUnverified
 from kafkasim.model.messages import ProducePartitionResponse, ProduceRequest, ProduceResponse
-from kafkasim.model.records import COORDINATOR_TOPICS, RecordBatch, TopicPartition
+from kafkasim.model.records import COORDINATOR_TOPICS, NO_TIMESTAMP, RecordBatch, TopicPartition
 from kafkasim.model.replication.ports import NoQuota
 from kafkasim.model.replication.requests.transactions.verification import (
     NOTHING_TO_VERIFY,
@@ -46,12 +46,21 @@ VALID_ACKS = (-1, 1, 0)
 class ProduceStatus:
     """The answer to one partition of a produce request, while it is not known for good."""
 
-    __slots__ = ("base_offset", "current_leader", "error", "log_start_offset", "topic_id", "tp")
+    __slots__ = (
+        "base_offset",
+        "current_leader",
+        "error",
+        "log_append_time_ms",
+        "log_start_offset",
+        "topic_id",
+        "tp",
+    )
 
     def __init__(self, tp: TopicPartition) -> None:
         self.tp = tp
         self.error = NONE
         self.base_offset = -1
+        self.log_append_time_ms = NO_TIMESTAMP
         self.log_start_offset = -1
         self.current_leader: tuple[int, int] | None = None  # KIP-951
         self.topic_id = ""  # of the log that has the batch
@@ -320,6 +329,7 @@ class ProduceHandler:
             status.error = result.error
             return None
         status.base_offset = result.base_offset
+        status.log_append_time_ms = result.log_append_time_ms
         status.topic_id = partition.topic_id
         status.log_start_offset = partition.log.log_start_offset
         leader.advance_high_watermark(now)
@@ -397,7 +407,7 @@ def response_of(status: ProduceStatus) -> ProducePartitionResponse:
         status.tp,
         status.error,
         status.base_offset,
-        -1,
+        status.log_append_time_ms,
         status.log_start_offset,
         status.current_leader,
         status.topic_id,

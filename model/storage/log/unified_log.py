@@ -20,7 +20,7 @@ from typing import Any
 from kafkasim.model.config import MAX_LONG, TopicConfig
 from kafkasim.model.errors import NONE, Errors
 from kafkasim.model.facts import LogStart
-from kafkasim.model.records import RecordBatch, TopicPartition, assigned
+from kafkasim.model.records import NO_TIMESTAMP, RecordBatch, TopicPartition, assigned
 from kafkasim.model.storage.checkpoints import write_topic_id
 from kafkasim.model.storage.files import DiskError, Files
 from kafkasim.model.storage.log import recovery, retention
@@ -203,12 +203,14 @@ class UnifiedLog:
             if client and entry is not None:
                 known = self.rules.find_duplicate(entry, batch)
                 if known is not None:
-                    return AppendResult(NONE, None, known[2] - known[3], known[2], True)
+                    first = known[2] - known[3]
+                    return AppendResult(NONE, None, first, known[2], True, known[4])
             error = self.producers.check(batch, client, version, guard)
             if error is not NONE:
                 return AppendResult(error, None, -1, -1)
         self._write((batch,), size, now_ms)
-        return AppendResult(NONE, batch, base_offset, batch.last_offset)
+        time_ms = now_ms if self._log_append_time else NO_TIMESTAMP
+        return AppendResult(NONE, batch, base_offset, batch.last_offset, False, time_ms)
 
     def append_as_follower(
         self, batches: Sequence[RecordBatch], leader_epoch: int = MAX_EPOCH, now_ms: int = 0

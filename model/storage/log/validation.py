@@ -10,7 +10,7 @@ from enum import Enum
 
 from kafkasim.model.config import TopicConfig
 from kafkasim.model.errors import NONE, Errors
-from kafkasim.model.records import Record, RecordBatch
+from kafkasim.model.records import NO_TIMESTAMP, Record, RecordBatch
 from kafkasim.model.storage.log.segment import CorruptBatch
 from kafkasim.model.values import value
 
@@ -33,6 +33,7 @@ class AppendResult:
     base_offset: int
     last_offset: int
     duplicate: bool = False
+    log_append_time_ms: int = NO_TIMESTAMP  # with LogAppendTime; of a duplicate its own timestamp
 
 
 def invalid(batch: RecordBatch, compacted: bool) -> Errors:

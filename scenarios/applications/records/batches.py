@@ -1,7 +1,8 @@
 """BatchBuilder: a batch that an application puts together, under aiokafka's name.
 
 What fits is decided as by aiokafka's builder of batches (DefaultRecordBatchBuilder), by bytes that
-are not compressed yet. A record carries the time at which it was appended, on its host's clock.
+are not compressed yet. A record without a timestamp has the time at which it was appended, on its
+host's clock.
 """
 
 from __future__ import annotations
@@ -64,32 +65,32 @@ class BatchBuilder:
         """Add a record; return None if the batch is closed, or is full, which closes it.
 
         Raises:
-            ValueError: a timestamp: records carry the host's time.
+            ValueError: a negative timestamp.
             TypeError: the key or the value is not bytes, and there is no serializer.
         """
-        if timestamp is not None:
-            raise ValueError("timestamp: records carry the time of their host")
+        if timestamp is not None and timestamp < 0:
+            raise ValueError(f"timestamp: {timestamp}; it must not be negative")
         if self._closed:
             return None
         place, records = self._session, self._records
         key_bytes = serialized("key", key, self._of_key)
         value_bytes = serialized("value", value, self._of_value)
         headers = tuple(headers or ())
-        wall_ms = place.port.wall_us // 1000
+        time_ms = place.port.wall_us // 1000 if timestamp is None else timestamp
         size = record_size(
             -1 if key_bytes is None else len(key_bytes),
             -1 if value_bytes is None else len(value_bytes),
             len(records),
-            wall_ms - records[0].timestamp_ms if records else 0,
+            time_ms - records[0].timestamp_ms if records else 0,
             headers_size(headers),
         )
         if records and self._size + size >= self._batch_size:
             self._closed = True
             return None
         record_id = place.payloads.new(place.node, place.number, Payload(value_bytes, headers))
-        records.append(Record(key_bytes, record_id, size, wall_ms))
+        records.append(Record(key_bytes, record_id, size, time_ms))
         self._size += size
-        return BatchRecordMetadata(len(records) - 1, None, size, wall_ms)
+        return BatchRecordMetadata(len(records) - 1, None, size, time_ms)
 
     def close(self) -> None:
         """Take no more records: neither by ``append`` nor, once it is submitted, by ``send``."""

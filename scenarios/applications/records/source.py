@@ -16,18 +16,29 @@ from typing import TYPE_CHECKING, NamedTuple
 from kafkasim.model.facts import KeySent
 from kafkasim.model.records import NO_HEADERS, Tombstone, headers_size
 from kafkasim.scenarios.applications.session import Payload, Payloads
+from kafkasim.scenarios.language.units import MICROSECONDS
 
 if TYPE_CHECKING:
     from kafkasim.scenarios.language.tables import ProducerTable
 
 
 class NextRecord(NamedTuple):
-    """What a producer sends next; sizes are in bytes, −1 for no value."""
+    """What a producer sends next; sizes are in bytes, −1 for no value.
+
+    ``timestamp_ms`` is what the application gives, None if it leaves that to its client.
+    """
 
     key: str | None
     record_id: int
     value_size: int
     headers_size: int
+    timestamp_ms: int | None
+
+    @property
+    def arguments(self) -> tuple[object, ...]:
+        """The arguments of ``producer.send`` behind the topic; nobody asks for the result."""
+        key, record_id, value_size, headers_size, timestamp_ms = self
+        return key, record_id, value_size, None, False, headers_size, timestamp_ms
 
 
 class RecordSource:
@@ -46,17 +57,21 @@ class RecordSource:
         self._written = table.value is not None or bool(table.headers)
         self._since = -1  # the first record's id
 
-    def next(self, number: int) -> NextRecord:
-        """Return the record of a number, and keep what it carries for who reads it."""
+    def next(self, number: int, wall_us: int) -> NextRecord:
+        """Return the record of a number, and keep what it carries for who reads it.
+
+        ``wall_us`` is the time of the host's clock, in µs since 1970.
+        """
         key, record_id = self._draw_key(), self._base | number
         if self._since < 0:
             self._since = record_id
+        time = self._timestamp(wall_us)
         share = self._table.tombstone_share
         if share and self._random() < share:
             self._payloads.keep(record_id, Payload(None, ()))
-            return NextRecord(key, Tombstone(record_id), -1, NO_HEADERS)
+            return NextRecord(key, Tombstone(record_id), -1, NO_HEADERS, time)
         if not self._written:
-            return NextRecord(key, record_id, self._table.value_size, NO_HEADERS)
+            return NextRecord(key, record_id, self._table.value_size, NO_HEADERS, time)
         places = {"key": key or "", "number": number, "producer": self._node}
         value = None
         size = self._table.value_size
@@ -68,7 +83,14 @@ class RecordSource:
         )
         kept = str(record_id).encode() if value is None else value
         self._payloads.keep(record_id, Payload(kept, headers))
-        return NextRecord(key, record_id, size, headers_size(headers))
+        return NextRecord(key, record_id, size, headers_size(headers), time)
+
+    def _timestamp(self, wall_us: int) -> int | None:
+        """Return the timestamp that the application gives its next record."""
+        offset_us, unit = self._table.timestamp_offset, self._table.timestamp_unit
+        if not offset_us and unit == "ms":
+            return None
+        return max(0, wall_us + offset_us) // MICROSECONDS[unit]
 
     def fact(self, record: NextRecord) -> KeySent | None:
         """Return what the judge of ordering per key needs to know, None without ``key-order``."""

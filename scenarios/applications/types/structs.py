@@ -34,8 +34,8 @@ class RecordMetadata(NamedTuple):
     partition: int
     topic_partition: TopicPartition
     offset: int
-    timestamp: int | None
-    timestamp_type: int  # 0: CreateTime
+    timestamp: int
+    timestamp_type: int  # 0: CreateTime, 1: LogAppendTime
 
 
 @dataclass(frozen=True)

@@ -99,7 +99,8 @@ class _Sender:
         record = next_record(self._records, of.control, of.node, self._port)
         value = record.record_id
         of.control.generated[value] = (self._source, window)
-        send = (of.topic, record.key, value, record.value_size, None, True, record.headers_size)
+        sizes = (record.value_size, None, True, record.headers_size)
+        send = (of.topic, record.key, value, *sizes, record.timestamp_ms)
 
         async def acknowledged() -> bool:
             try:

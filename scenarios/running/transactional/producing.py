@@ -77,7 +77,4 @@ class TransactionalProducerApplication:
 
     async def _send_one(self, port: ClientPort, records: RecordSource) -> None:
         record = next_record(records, self.control, self.node, port)
-        await port.call(
-            "producer.send", self.topic, record.key, record.record_id, record.value_size, None,
-            False, record.headers_size,
-        )  # fmt: skip
+        await port.call("producer.send", self.topic, *record.arguments)

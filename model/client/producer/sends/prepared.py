@@ -47,10 +47,10 @@ class PreparedBatches:
     def send(self, call: int, args: tuple[Any, ...], now: int) -> None:
         """Take (topic, partition, records, closed) as one batch.
 
-        The call ``-call`` gets (partition, offset of the first record) or an error once the batch
-        has its result. With ``closed`` no other record joins the batch, and it does not linger. The
-        reply is a KafkaTimeoutError if metadata or memory is missing: nothing was taken, and the
-        application may call again.
+        The call ``-call`` gets what one of ``send`` gets of the first record, or an error, once the
+        batch has its result. With ``closed`` no other record joins the batch, and it does not
+        linger. The reply is a KafkaTimeoutError if metadata or memory is missing: nothing was
+        taken, and the application may call again.
         """
         topic, partition, records, closed = args
         error = self._refuses() or self._take(call, topic, partition, records, closed, now)
