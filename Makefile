@@ -11,7 +11,7 @@ OUT ?= demo
 SEEDS ?= 8
 unexport PYTHONDONTWRITEBYTECODE  # where it is set, every process would compile all modules anew
 
-.PHONY: demo test slow check lint types bench soak sweeps fidelity clean
+.PHONY: demo test slow check lint types bench soak sweeps fidelity clients clean
 
 demo: $(ARCHIVE)
 	$(BIN)/kafkasim demo --runs $(SEEDS) --out $(OUT)
@@ -45,6 +45,9 @@ sweeps: $(ARCHIVE)  # the pictures of scenarios/catalogue/sweeps, a quarter of a
 
 fidelity: $(ARCHIVE)  # real Kafka beside the model: needs JDK 17 or newer, and Maven
 	$(BIN)/python -m tests.fidelity
+
+clients: $(ARCHIVE)  # clients' own tests beside kafkasim serve: some need git, Go, a JDK, Maven
+	$(BIN)/python -m tests.clients $(SUITES)
 
 clean:
 	rm -rf $(VENV) $(OUT) sweeps .mypy_cache .ruff_cache .pytest_cache .hypothesis

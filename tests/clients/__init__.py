@@ -1,0 +1,1 @@
+"""The suites of other people's clients, run against ``kafkasim serve`` (``make clients``)."""
