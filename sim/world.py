@@ -11,7 +11,7 @@ domain, as ``a.broker-1`` is.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 from kafkasim.model.facts.world import EPOCH_US
@@ -97,7 +97,7 @@ class World:
         endpoints: tuple[str, ...] | None = None,
         clock_offset_us: int | None = None,
         drift_ppm: int = 0,
-        disk_capacity: int | None = None,
+        volumes: Mapping[str, int] | None = None,
         service_us: int = 50,
         service_us_per_kib: int = 1,
     ) -> Host:
@@ -110,7 +110,7 @@ class World:
             endpoints: the addresses it listens on; None is its name.
             clock_offset_us: monotonic time at simulated time 0; None draws one.
             drift_ppm: how many µs the monotonic clock gains a second.
-            disk_capacity: in bytes; None is without limit.
+            volumes: capacities of its disk in bytes, by path prefix; without one, no limit.
             service_us: how long a request takes a thread.
             service_us_per_kib: how much longer for each KiB of its size.
         """
@@ -126,7 +126,7 @@ class World:
             self.streams,
             self.epoch_us,
             HostClock(clock_offset_us, drift_ppm),
-            disk_capacity,
+            volumes or {},
             service_us,
             service_us_per_kib,
         )

@@ -144,8 +144,9 @@ STORAGE_ERROR = "org.apache.kafka.common.errors.KafkaStorageException"
 def log_dirs(state: ClusterState, only: str | None = None) -> list[str]:
     """Return what kafka-log-dirs.sh --describe prints; the state must have followed the logs.
 
-    offsetLag is how far a replica's log end is behind its leader's high watermark. Of a directory
-    that failed only the error is known.
+    offsetLag is how far a replica's log end is behind its leader's high watermark. A size is that
+    of the log's segments in bytes, null if it is not known: the run was made by other code, or the
+    broker is down. Of a directory that failed only the error is known.
     """
     brokers = []
     for broker in sorted(state.brokers):
@@ -161,8 +162,9 @@ def log_dirs(state: ClusterState, only: str | None = None) -> list[str]:
                 leader = state.leaders.get((topic_id, number))
                 lag = 0 if leader is None else max(0, leader.high_watermark - end)
                 entries[path].append({
-                    "partition": f"{topic}-{number}", "size": None, "offsetLag": lag,
-                    "isFuture": False,
+                    "partition": f"{topic}-{number}",
+                    "size": state.log_sizes.get((node, (topic_id, number))),
+                    "offsetLag": lag, "isFuture": False,
                 })  # fmt: skip
         directories = []
         for path, found in entries.items():

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from kafkasim.sim.trace.reading import Row, rows
@@ -108,6 +109,9 @@ class OldGroups:
 
 class ClusterState:
     """The state that ``kafkasim describe`` prints, at ``at_us`` µs of the trace."""
+
+    log_sizes: Mapping[tuple[str, Key], int] = MappingProxyType({})
+    """Bytes by node and partition; no fact tells them, who repeats the run does"""
 
     def __init__(
         self, manifest: Mapping[str, Any], at_us: int, controllers: Mapping[int, str] = NOBODY

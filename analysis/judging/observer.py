@@ -95,6 +95,7 @@ TOLD: dict[type, Callable[[Any], str]] = {
     facts.InstanceIdHeld: lambda fact: f"instance-id-held:{fact.error}",
     facts.MetadataSnapshot: lambda fact: f"snapshot:{fact.event}",
     facts.ApplicationFailed: lambda fact: f"application-failed:{fact.exception}",
+    facts.DiskFilled: lambda _: "disk-filled",
     facts.RestartBackOff: lambda _: "restarted",
 }
 """What one fact shows, whatever happened before: the observation, or ""."""

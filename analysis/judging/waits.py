@@ -67,6 +67,7 @@ class Standstill:
         self.waits: list[Wait] = []  # at the end of the run
         self._holes = history.holes
         self._ended: dict[str, None] = {}  # hosts whose process ended itself and is down
+        self._full: dict[str, None] = {}  # hosts whose disk is full since their process started
         self._failed: dict[tuple[PartitionKey, str], None] = {}  # replicas that fetch no more
         self._owners: dict[int, str] = {}  # producer id -> transactional id
         self._touched: dict[str, dict[PartitionKey, None]] = {}  # by id, of its last transaction
@@ -233,14 +234,22 @@ class Standstill:
     def on_HostStarted(self, _seq: int, _t: int, node: str, _fact: facts.HostStarted) -> None:
         """Take back that a host is down; its replicas begin anew."""
         self._ended.pop(node, None)
+        self._full.pop(node, None)
         for each in [each for each in self._failed if each[1] == node]:
             del self._failed[each]
 
     def on_HostStopped(self, _seq: int, _t: int, node: str, fact: facts.HostStopped) -> None:
-        """Note a process that ended itself: only an operator starts it again."""
+        """Note a process that ended itself: only an operator starts it again.
+
+        One that a full disk has ended has no excuse: the disk is too small for the retention.
+        """
         self._roles.pop(node, None)
-        if fact.reason == "halt":
+        if fact.reason == "halt" and node not in self._full:
             self._ended[node] = None
+
+    def on_DiskFilled(self, _seq: int, _t: int, node: str, _fact: facts.DiskFilled) -> None:
+        """Note a disk that has no room."""
+        self._full[node] = None
 
     def on_ReplicaFailed(self, _seq: int, _t: int, node: str, fact: facts.ReplicaFailed) -> None:
         """Note a follower that has given a partition up (markPartitionFailed)."""

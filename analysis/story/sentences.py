@@ -45,6 +45,8 @@ SAID: dict[str, tuple[str, Template]] = {
     "HostStopped": ("", lambda row: "{node} {why}" + ": {detail}" * bool(row["detail"])),
     "HostPaused": ("", "{node} is paused for {lasts}"),
     "HostResumed": ("", "{node} resumes"),
+    "DiskFilled": ("", lambda row: "the disk of {node} is full"
+        + " ({directory})" * bool(row["directory"]) + ": disk-capacity is {capacity}"),
     "DiskReplaced": ("", "{node} gets an empty disk"),
     "RuleActed": ("", lambda row: "the variant first differs from Kafka"
         + " on {node}" * (row["node"] != "world") + ": {rule}"),
@@ -326,6 +328,7 @@ WORDS: dict[str, Callable[[Row], str]] = {
     "resource": lambda row: resource(row["resource"]),
     "acknowledged": lambda row: ids(sorted(row["acknowledged"])),
     "acks": lambda row: "all" if row["acks"] == -1 else str(row["acks"]),
+    "capacity": lambda row: f"{row['capacity'] / 2**20:g} MiB",
     "lasts": lambda row: faults.duration(row["duration_us"]),
     "frame": lambda row: str(row["traceback"][-1]),
     "lock": lambda row: str(row["lock_us"] // 1000),

@@ -30,8 +30,8 @@ TOLD = {
         ("Phase", "RuleActed", "FaultStarted", "FaultEnded", "Operated", "HostStarted"), CAUSE
     ),
     **dict.fromkeys(
-        ("ConfigChanged", "ApplicationFailed", "RestartBackOff", "HostStopped", "ControllerActive",
-         "VotersChanged", "BrokerRegistration", "ZooKeeperSession"), NEWS,
+        ("ConfigChanged", "ApplicationFailed", "RestartBackOff", "DiskFilled", "HostStopped",
+         "ControllerActive", "VotersChanged", "BrokerRegistration", "ZooKeeperSession"), NEWS,
     ),
     **dict.fromkeys(
         ("TopicDeleted", "CreationRefused", "PartitionChanged", "Truncated", "IsrUpdateFailed",

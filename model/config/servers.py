@@ -88,7 +88,7 @@ class TopicConfig(Config):
     message_timestamp_type: str = setting("CreateTime", allowed=TIMESTAMP_TYPES)  # who sets it
     message_timestamp_before_max_ms: int = long(MAX_LONG, 0)  # how old a CreateTime may be
     message_timestamp_after_max_ms: int = long(3600000, 0)  # KIP-1030; before: MAX_LONG
-    file_delete_delay_ms: int = long(60000, 0)  # a deleted log's; segments go at once
+    file_delete_delay_ms: int = long(60000, 0)  # of logs; of segments it keeps the room
     min_cleanable_dirty_ratio: float = setting(0.5, 0, 1)  # above it a compacted log is cleaned
     min_compaction_lag_ms: int = long(0, 0)  # for which no record is removed by the cleaner
     max_compaction_lag_ms: int = long(MAX_LONG, 1)  # after which a log is cleaned at any ratio

@@ -84,6 +84,14 @@ class DiskDamaged:
 
 
 @value
+class DiskFilled:
+    """A log directory had no room for a write, for the first time since the process started."""
+
+    directory: str  # its entry in log.dirs; "" if the broker has one
+    capacity: int  # in bytes
+
+
+@value
 class DiskReplaced:
     """A host got an empty disk while its process was down."""
 

@@ -82,9 +82,9 @@ class DirectoryFiles:
         """Rename a file or a directory."""
         self._check(old).rename(old, new)
 
-    def delete(self, path: str) -> None:
+    def delete(self, path: str, delay_ms: int = 0) -> None:
         """Delete a file."""
-        self._check(path).delete(path)
+        self._check(path).delete(path, delay_ms)
 
 
 class LogDirectory:

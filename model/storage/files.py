@@ -94,8 +94,12 @@ class Files(Protocol):
         """
         ...
 
-    def delete(self, path: str) -> None:
-        """Delete a file; a missing one is no error."""
+    def delete(self, path: str, delay_ms: int = 0) -> None:
+        """Delete a file; a missing one is no error.
+
+        The name goes at once, and its room on the disk after ``delay_ms``: Kafka renames the file
+        to ``.deleted`` and deletes it later.
+        """
         ...
 
 
@@ -144,7 +148,7 @@ class MemoryFiles:
         self._create(new)
         self._files[new] = items
 
-    def delete(self, path: str) -> None:
+    def delete(self, path: str, delay_ms: int = 0) -> None:
         self._remove(path)
 
     def go_back_to(self, files: dict[str, list[tuple[Any, int]]]) -> None:

@@ -73,6 +73,7 @@ class NodeTable(Table):
 
     config: Properties = {}
     rack: str | None = None
+    disk_capacity: Size | None = None  # None: the cluster's
     fsync: Duration | None = None  # refused: not modelled; manifests of earlier runs name it
     start: Duration = 0
     kafka_version: Release | None = None  # None: the cluster's
@@ -96,6 +97,7 @@ class ClusterTable(Table):
     standby_controllers: int = Field(0, ge=0, le=5)
     zookeepers: Literal[1, 3, 5] = 3
     zookeeper_config: Properties = {}  # keys of zoo.cfg
+    disk_capacity: Size | None = None  # bytes of each log directory of a broker; None: no limit
     racks: list[str] = []  # broker-1 is in the first, broker-2 in the second, … and around again
     config: Properties = {}
     features: dict[str, int] = {}

@@ -86,6 +86,7 @@ OBSERVATIONS: Mapping[str, str] = {
     "failover": "another controller became active after t = 0",
     "send-failed": "a producer gave a batch up, or did not take a record; detail: the error",
     "application-failed": "an application raised an exception; detail: its class",
+    "disk-filled": "a log directory had no room for a write",
     "restarted": "a restart policy started the process of a client again",
     "group-converted": "a group with members changed its protocol; detail: classic or consumer",
     "rebalance": "a group began a generation after its first",

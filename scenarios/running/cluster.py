@@ -195,7 +195,10 @@ class Cluster:
         name = f"broker-{broker_id}"
         rack = self.settings.rack(name, broker_id)
         endpoints = (name, f"controller-{broker_id}") if broker_id <= self.combined else (name,)
-        host = self.world.add_host(name, rack=rack or "rack-0", endpoints=endpoints)
+        volumes = self.settings.volumes(name)
+        host = self.world.add_host(
+            name, rack=rack or "rack-0", endpoints=endpoints, volumes=volumes
+        )
         combined = broker_id <= self.combined
         make = self._combined_factory if combined else self._broker_factory
         self._factories[name] = make(name, broker_id, rack)

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from kafkasim.model.broker.rules import BrokerRules
 from kafkasim.model.config import BrokerConfig, Config
 from kafkasim.model.controller.kraft.feature_levels import formatted
+from kafkasim.model.directories import roots
 from kafkasim.model.effects import Process
 from kafkasim.model.facts import TimeLimit
 from kafkasim.scenarios.language.tables import ClusterTable, NodeTable
@@ -106,6 +107,14 @@ class NodeSettings:
         racks = self._cluster.racks
         around = racks[(number - 1) % len(racks)] if racks else None
         return self._table(node).rack or around
+
+    def volumes(self, broker: str) -> dict[str, int]:
+        """Return the capacity of each log directory of a broker, by the prefix of its files."""
+        own = self._table(broker).disk_capacity
+        capacity = self._cluster.disk_capacity if own is None else own
+        if capacity is None:
+            return {}
+        return dict.fromkeys(roots(self.config(broker).log_dirs), capacity)
 
     def formatted_features(self) -> dict[str, int]:
         """Return the features that kafka-storage format sets: what the oldest node supports."""

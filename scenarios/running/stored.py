@@ -6,23 +6,29 @@ the hosts of the controllers, and which of Kafka's rules a variant has replaced.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 from kafkasim.analysis.explain import explain as explaining
 from kafkasim.analysis.explain.chain import Explanation
 from kafkasim.analysis.figures.state import ClusterState, cluster_at
+from kafkasim.scenarios.language.files.applications import check_unchanged
 from kafkasim.scenarios.language.files.rules import shown
 from kafkasim.scenarios.language.nodes import controller_hosts
 from kafkasim.scenarios.running.moments import moment_us
-from kafkasim.scenarios.running.replay import stored_scenario
+from kafkasim.scenarios.running.replay import added_variants, stored_scenario
+from kafkasim.scenarios.running.runner import ScenarioRun
 from kafkasim.scenarios.variants.compose import variant_of
+from kafkasim.scenarios.variants.own_loading import own_rules_named
 from kafkasim.scenarios.variants.variant import VariantError
 from kafkasim.sim.trace.reading import last_moment
-from kafkasim.sim.trace.store import read_manifest
+from kafkasim.sim.trace.store import code_version, read_manifest
 
 
 def state_at(directory: Path, at: str, logs: bool = False) -> ClusterState:
     """Return the state of a stored run at a moment; ``logs`` with what each replica's log holds.
+
+    The sizes of logs are in no fact: the run is repeated up to that moment.
 
     Raises:
         ManifestError: there is no whole run in the directory.
@@ -35,7 +41,39 @@ def state_at(directory: Path, at: str, logs: bool = False) -> ClusterState:
     count = (cluster.get("controllers") or 0) + cluster.get("standby-controllers", 0)
     hosts = controller_hosts(count, cluster.get("combined", 0))
     at_us = moment_us(at, manifest, last_moment(directory))
-    return cluster_at(directory, manifest, hosts, at_us, logs)
+    state = cluster_at(directory, manifest, hosts, at_us, logs)
+    if logs and manifest.get("code_version") == code_version() and "journal" not in manifest:
+        state.log_sizes = _sizes_at(directory, at_us)
+    return state
+
+
+class _Reached(Exception):
+    """The moment up to which a run is repeated."""
+
+
+def _sizes_at(directory: Path, at_us: int) -> dict[tuple[str, tuple[str, int]], int]:
+    """Return the size in bytes of each log at a moment of a run of one cluster, by its node."""
+    scenario, manifest = stored_scenario(directory)
+    if scenario.clusters:
+        return {}
+    check_unchanged(scenario, str(directory))
+    with own_rules_named(manifest["seed"]):
+        run = ScenarioRun(scenario, manifest["seed"], None, added_variants(scenario, manifest))
+
+        def reach() -> None:
+            raise _Reached
+
+        run.world.at(at_us, reach)
+        with suppress(_Reached):
+            run.execute()
+    sizes = {}
+    for host in run.cluster.brokers:
+        process = run.cluster.broker_process(host.name)
+        for tp, partition in ({} if process is None else process.replicas.partitions).items():
+            if not partition.offline:
+                log = partition.log
+                sizes[host.name, (log.topic_id, tp.partition)] = log.size
+    return sizes
 
 
 def explain(directory: Path, wanted: str | None = None) -> tuple[list[Explanation], int]:

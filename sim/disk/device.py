@@ -20,7 +20,8 @@ Not modelled: which data the page cache holds (the caller knows), and write-back
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from kafkasim.model.storage.files import Corrupt, DiskError, DiskFull, ReadError
@@ -82,23 +83,55 @@ class FlushJob:
         return copy
 
 
+@dataclass
+class Volume:
+    """A file system with a limit: the files below a path prefix share its bytes."""
+
+    prefix: str
+    capacity: int  # in bytes
+    used: int = 0  # in bytes, with what is deleted and not free yet
+    told: bool = False  # that it is full
+    deleted: list[tuple[int, int]] = field(default_factory=list)
+    """Deleted files that keep their room: until when in µs, and their bytes"""
+
+    def has_room(self, size: int, now: int) -> bool:
+        """Return whether ``size`` more bytes fit now."""
+        if self.deleted and self.used + size > self.capacity:
+            self.free([each for each in self.deleted if each[0] > now])
+        return self.used + size <= self.capacity
+
+    def free(self, still: list[tuple[int, int]]) -> None:
+        """Free the room of all deleted files, but of those that still keep it."""
+        self.used -= sum([size for _, size in self.deleted]) - sum([size for _, size in still])
+        self.deleted = still
+
+
 class Disk:
     """The disk of one host.
 
     Args:
         kernel: that times its flushes.
         rng: draws what a power loss keeps, and how long a flush takes.
-        capacity: in bytes; None is without limit.
+        volumes: capacities in bytes by path prefix; a path lies below one prefix at most, and what
+            lies below none has no limit.
+        on_full: is called with the prefix and the capacity when there is no room for a write, for
+            the first time since a process started.
     """
 
-    def __init__(self, kernel: Kernel, rng: random.Random, capacity: int | None = None) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        rng: random.Random,
+        volumes: Mapping[str, int] | None = None,
+        on_full: Callable[[str, int], None] = lambda _prefix, _capacity: None,
+    ) -> None:
         self.written = 0  # bytes written into the page cache that the host has not charged yet
         self.slow_factor = 1.0
         self.stalled = False
         self._kernel = kernel
         self._rng = rng
-        self._capacity = capacity
-        self._used = 0
+        self._on_full = on_full
+        self._volumes = [Volume(prefix, size) for prefix, size in (volumes or {}).items()]
         # Path prefixes below which a fault refuses writes, reads, flushes or everything.
         self._full: dict[str, None] = {}
         self._unreadable: dict[str, None] = {}
@@ -129,8 +162,9 @@ class Disk:
             DiskFull: the disk has no room, or a fault says so.
             DiskError: the disk failed.
         """
-        if self._full or self._capacity is not None:
+        if self._full or self._volumes:
             self._check_space(path, size)
+            self._use(path, size)
         inode = self._names.get(path)
         if inode is None:
             inode = self._directory.create(path, int(self._kernel.now))
@@ -138,13 +172,15 @@ class Disk:
         inode.sizes.append(size)
         inode.size += size
         inode.sequence += 1
-        self._used += size
         self.written += size
 
     def write(self, path: str, item: Any, size: int) -> None:
-        """Replace the content by one item: a truncation, then an append, which raises as there."""
-        if self._full:
-            self._check_space(path, 0)
+        """Replace the content by one item: a truncation, then an append, which raises as there.
+
+        Without room for both contents nothing changes.
+        """
+        if self._full or self._volumes:
+            self._check_space(path, size)
         if path in self._names:
             self.truncate(path, 0)
         self.append(path, item, size)
@@ -177,7 +213,7 @@ class Disk:
         if count < len(inode.items):
             before = inode.size
             inode.truncate(count, int(self._kernel.now))
-            self._used -= before - inode.size
+            self._use(path, inode.size - before)
 
     def rename(self, old: str, new: str) -> None:
         """Rename a file, replacing ``new``, or a directory (both names end in ``/``)."""
@@ -189,14 +225,26 @@ class Disk:
         inode = self._inode(old)
         replaced = self._directory.rename(old, new, int(self._kernel.now))
         if replaced is not None and replaced is not inode:
-            self._used -= replaced.size
+            self._use(new, -replaced.size)
 
-    def delete(self, path: str) -> None:
-        """Delete a file; a missing one is no error."""
+    def delete(self, path: str, delay_ms: int = 0) -> None:
+        """Delete a file, whose room is free after a delay; a missing one is no error."""
         if self._broken:
             self._check(path)
         if path in self._names:
-            self._used -= self._directory.delete(path, int(self._kernel.now)).size
+            now = int(self._kernel.now)
+            size = self._directory.delete(path, now).size
+            volume = self._volume(path)
+            if volume is not None and delay_ms:
+                volume.deleted.append((now + delay_ms * 1000, size))
+            else:
+                self._use(path, -size)
+
+    def process_starts(self) -> None:
+        """Free the room of deleted files: a process that starts removes them (LogLoader)."""
+        for volume in self._volumes:
+            volume.free([])
+            volume.told = False
 
     # ------------------------------------------------------------------------------- the time
 
@@ -278,7 +326,9 @@ class Disk:
         self._directory.lose(self._rng)
         for path in sorted(self._names):
             self._names[path].lose(self._rng)
-        self._used = sum([inode.size for inode in self._names.values()])
+        for volume in self._volumes:
+            below = [inode for path, inode in self._names.items() if self._volume(path) is volume]
+            volume.used, volume.deleted = sum([inode.size for inode in below]), []
 
     def slow(self, factor: float) -> None:
         """Make writes, flushes and reads take ``factor`` times as long; 1 is healthy."""
@@ -352,9 +402,21 @@ class Disk:
     def _check_space(self, path: str, size: int) -> None:
         if self._broken:
             self._check(path)
-        full = self._capacity is not None and self._used + size > self._capacity
+        volume = self._volume(path)
+        full = volume is not None and not volume.has_room(size, int(self._kernel.now))
+        if volume is not None and full and not volume.told:
+            volume.told = True
+            self._on_full(volume.prefix, volume.capacity)
         if full or _below(self._full, path):
             raise DiskFull(path, "No space left on device")
+
+    def _volume(self, path: str) -> Volume | None:
+        return next((each for each in self._volumes if path.startswith(each.prefix)), None)
+
+    def _use(self, path: str, size: int) -> None:
+        volume = self._volume(path)
+        if volume is not None:
+            volume.used += size
 
     def _check(self, path: str) -> None:
         if _below(self._broken, path):

@@ -10,13 +10,14 @@ A power loss resets nothing; a peer gets a reset only when it sends something af
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from kafkasim.model.effects import Call, ClockSet, Process
 from kafkasim.model.facts import (
     ClockDrifted,
     ClockStepped,
+    DiskFilled,
     HostPaused,
     HostResumed,
     HostStarted,
@@ -49,7 +50,7 @@ class Host:
         streams: of the run's seed.
         epoch_us: the wall clock at simulated time 0.
         clock: the host's monotonic clock.
-        disk_capacity: of its disk in bytes; None is without limit.
+        volumes: capacities of its disk in bytes, by path prefix.
         service_us: how long a request takes a thread.
         service_us_per_kib: how much longer for each KiB of its size.
     """
@@ -63,7 +64,7 @@ class Host:
         streams: Streams,
         epoch_us: int,
         clock: HostClock,
-        disk_capacity: int | None,
+        volumes: Mapping[str, int],
         service_us: int,
         service_us_per_kib: int,
     ) -> None:
@@ -80,7 +81,7 @@ class Host:
         self._streams = streams
         self._epoch_us = epoch_us
         self._disks = 0
-        self._disk_capacity = disk_capacity
+        self._volumes = volumes
         self._hardware = Hardware(
             self.kernel, clock, self._new_disk(), self.card, service_us, service_us_per_kib
         )
@@ -135,6 +136,7 @@ class Host:
         rng = self._streams.stream(self.name, self.incarnation, "process")
         now = self.local_now()
         self._record(HostStarted(self.incarnation))
+        self.disk.process_starts()
         try:
             process = factory(self.disk, rng, now)
         except DiskError:
@@ -304,7 +306,10 @@ class Host:
     def _new_disk(self) -> Disk:
         self._disks += 1
         rng = self._streams.stream("disk", self.name, self._disks)
-        return Disk(self.kernel, rng, self._disk_capacity)
+        return Disk(self.kernel, rng, self._volumes, self._on_full)
+
+    def _on_full(self, prefix: str, capacity: int) -> None:
+        self._record(DiskFilled(prefix.rstrip("/"), capacity))
 
     def _record(self, fact: Any) -> None:
         self.trace.record(self.kernel._now, self.name, fact)

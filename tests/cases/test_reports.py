@@ -41,8 +41,13 @@ TOLD: dict[str, tuple[str, ...]] = {
         ),
     ),
     "15-disk-full": (
-        "broker-1 ends itself: log directory failed: No space left on device: metrics-2/",
-        "broker-3 becomes the active controller (epoch 2): /controller was free",
+        "fail(no-progress)",
+        "no-progress: broker-1 is down",
+        "the disk of broker-1 is full: disk-capacity is 170 MiB",
+        "broker-1 ends itself: log directory failed: No space left on device: metrics-1/",
+        "broker-2 becomes the active controller (epoch 2): /controller was free",
+        "operator: start broker-1: done",
+        "the disk of broker-1 is full: disk-capacity is 170 MiB",
         "broker-1 ends itself: log directory failed: No space left on device: metrics-0/",
     ),
     "01-rebalance-five-minutes": (

@@ -26,6 +26,7 @@ BEGUN: list[Row] = [
 ]
 ENDED: Row = ("broker-3", facts.HostStopped("halt"))
 BACK: Row = ("broker-3", facts.HostStarted(1))
+FULL: Row = ("broker-3", facts.DiskFilled("", 1))
 FAILED: Row = ("broker-3", facts.ReplicaFailed(T, P, "diverging"))
 OWNED: Row = ("producer-1", facts.TransactionBegun("pay", 1, 7, 0))
 EXHAUSTED: Row = ("broker-1", facts.EpochsExhausted("pay", 7, 32767, "timeout"))
@@ -68,6 +69,8 @@ def roots(
     [
         ([], [ISR], [""]),
         ([ENDED], [ISR, Wait(DOWN, "broker-3")], ["late-session", "late-session"]),
+        ([FULL, ENDED], [ISR, Wait(DOWN, "broker-3")], ["", ""]),
+        ([FULL, BACK, ENDED], [ISR], ["late-session"]),
         ([ENDED, BACK], [ISR], [""]),
         ([FAILED], [ISR], ["last-replica-standing"]),
         ([FAILED, BACK], [ISR], [""]),

@@ -8,9 +8,9 @@ from kafkasim.sim.kernel import Kernel
 from kafkasim.sim.streams import Streams
 
 
-def disk_of(seed: int = 1, capacity: int | None = None) -> tuple[Disk, Kernel]:
+def disk_of(seed: int = 1, volumes: dict[str, int] | None = None) -> tuple[Disk, Kernel]:
     kernel = Kernel()
-    return Disk(kernel, Streams(seed).stream("disk"), capacity), kernel
+    return Disk(kernel, Streams(seed).stream("disk"), volumes), kernel
 
 
 def flush(disk: Disk, kernel: Kernel, *paths: str) -> list[str | None]:
@@ -168,7 +168,7 @@ def test_power_loss_during_a_flush_discards_its_answer():
 
 
 def test_a_full_disk_refuses_writes_and_deleting_makes_room():
-    disk, _ = disk_of(capacity=10)
+    disk, _ = disk_of(volumes={"": 10})
     disk.append("f", "a", 8)
     with pytest.raises(DiskFull):
         disk.append("f", "b", 8)
@@ -178,6 +178,39 @@ def test_a_full_disk_refuses_writes_and_deleting_makes_room():
     with pytest.raises(DiskFull):
         disk.append("f", "c", 1)
     assert disk.read("f") == ["b"]
+
+
+def test_volumes_fill_one_by_one_and_a_deleted_segment_keeps_its_room_for_a_while():
+    disk, kernel = disk_of(volumes={"a/": 10, "b/": 10})
+    disk.append("a/f", "1", 6)
+    disk.append("b/f", "2", 6)
+    disk.write("a/f", "1", 4)  # beside the 6: both fit
+    disk.delete("a/f", delay_ms=1)
+    with pytest.raises(DiskFull, match="No space left on device: a/g"):
+        disk.append("a/g", "3", 7)
+    kernel.run_until(1000)
+    disk.append("a/g", "3", 7)
+    with pytest.raises(DiskFull):
+        disk.write("a/g", "4", 4)  # not beside the 7
+    assert (disk.read("a/g"), disk.read("b/f")) == (["3"], ["2"])
+
+
+def test_a_process_that_starts_frees_what_an_earlier_one_deleted():
+    disk, _ = disk_of(volumes={"": 10})
+    disk.append("f", "1", 10)
+    disk.delete("f", delay_ms=60_000)
+    disk.process_starts()
+    disk.append("g", "2", 10)
+    assert disk.paths("") == ["g"]
+
+
+def test_a_full_volume_has_the_room_again_of_what_a_power_loss_took():
+    disk, _ = disk_of(volumes={"": 10})
+    disk.append("f", "1", 10)
+    disk.power_loss()
+    room = 0 if disk.exists("f") and disk.size("f") else 10
+    disk.append("g", "2", room)
+    assert disk.size("g") == room
 
 
 def test_read_errors_flush_errors_and_repair():

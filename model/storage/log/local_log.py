@@ -197,7 +197,7 @@ class LocalLog:
         """Delete the ``count`` oldest segments; at least one must remain."""
         assert count < len(self.segments), (count, len(self.segments))
         for segment in self.segments[:count]:
-            segment.delete()
+            segment.delete(self.config.file_delete_delay_ms)
         del self.segments[:count]
 
     def truncate_to(self, offset: int) -> None:
@@ -206,7 +206,7 @@ class LocalLog:
         while self.segments[-1].base_offset > offset:
             segment = self.segments.pop()
             paths += segment.paths
-            segment.delete()
+            segment.delete(self.config.file_delete_delay_ms)
         self.segments[-1].truncate_to(offset)
         self._set_end(offset, paths)
 
@@ -215,7 +215,7 @@ class LocalLog:
         paths: tuple[str, ...] = ()
         for segment in self.segments:
             paths += segment.paths
-            segment.delete()
+            segment.delete(self.config.file_delete_delay_ms)
         self.segments.clear()
         self._set_end(offset, self.new_segment(offset).paths + paths)
 

@@ -3,8 +3,8 @@
 Nothing here changes a log; :meth:`UnifiedLog.delete_old_segments` does. It asks three times: for
 the segments below the log start, beyond retention.bytes, and older than retention.ms.
 
-Left out: the delay between the renaming to ``.deleted`` and the deletion (file.delete.delay.ms);
-segment files disappear at once.
+Left out: the names that end in ``.deleted``. The files disappear at once; their room on the disk is
+free after file.delete.delay.ms.
 """
 
 from __future__ import annotations

@@ -250,10 +250,10 @@ class Segment:
             self._remember(batch, batch.max_timestamp_ms)
         self._rebuild_indexes()
 
-    def delete(self) -> None:
-        """Delete the files."""
+    def delete(self, delay_ms: int = 0) -> None:
+        """Delete the files; their room on the disk is free after file.delete.delay.ms."""
         for path in self.paths:
-            self._files.delete(path)
+            self._files.delete(path, delay_ms)
 
     def rename(self, suffix: str) -> None:
         """Rename the files to another suffix (changeFileSuffixes)."""

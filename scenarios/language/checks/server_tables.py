@@ -146,6 +146,8 @@ def check_configs(scenario: Scenario, nodes: list[str]) -> None:
             raise ValueError(f"{place}: no such node; allowed: {some(nodes)}")
         if node.fsync is not None:
             raise ValueError(f"{place}.fsync: is not modelled; use a fault of kind slow-disk")
+        if node.disk_capacity is not None and not name.startswith("broker-"):
+            raise ValueError(f"{place}.disk-capacity: only brokers have log directories with one")
         if node.config and not name.startswith(("broker-", "controller-")):
             raise ValueError(f"{place}.config: only brokers and controllers have properties")
         check_properties(f"{place}.config", BrokerConfig, {**cluster.config, **node.config})
