@@ -1,51 +1,71 @@
 """Run seeds × configurations on Spark and store facts, findings and runs, batch by batch.
 
 A fleet is written in batches. First Spark simulates and judges the runs of a batch and commits
-their facts, ``<out>/facts/batch=B/kind=K``; then their findings, ``<out>/findings/batch=B``; then
-their rows of ``runs``, in one file. Readers take what belongs to batches that ``runs`` names, so a
-run is in all tables or in none. A fleet that was killed goes on where it was: it deletes the facts
-and findings of batches that ``runs`` does not name, and runs what is missing there for this code,
-these judges and this configuration. One fleet at a time may write to a place.
+their facts, ``<out>/facts/batch=B/kind=K``; then the driver moves their findings to
+``<out>/findings/batch=B`` and writes their rows of ``runs``, in one file. Readers take what belongs
+to batches that ``runs`` names, so a run is in all tables or in none. A fleet that was killed goes
+on where it was: it deletes the facts and findings of batches that ``runs`` does not name, and runs
+what is missing there for this code, these judges and this configuration. One fleet at a time may
+write to a place.
+
+The tasks make the Parquet files (:mod:`kafkasim.analysis.source.task`), because Spark's JVM takes
+longer to write a run's facts, as rows of more than a hundred columns, than Python to simulate them.
+Spark commits them as it commits all that tasks write, to any Hadoop file system: its writer of text
+stores the bytes of a row and a separator, and the separator is the end of every Parquet file.
 
 PySpark fixes PYTHONHASHSEED in its workers, which would hide an order that depends on hashes.
 Therefore the batches of a large fleet take turns with several values of PYTHONHASHSEED, and one run
 in a hundred is repeated in the driver, which has another value. A digest that differs is
-nondeterminism.
+nondeterminism. Fewer than a hundred runs repeat none.
 """
 
 from __future__ import annotations
 
+import io
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import functions as F
 
 from kafkasim.analysis.runs import BadInput
-from kafkasim.analysis.source import KafkaSim, seeds
-from kafkasim.analysis.source.jobs import Configuration, FleetJob, prepare, to_option
-from kafkasim.analysis.source.schema import MANIFEST, RUN_KIND, TOLD
-from kafkasim.analysis.spark.files import delete, exists, located, matching
+from kafkasim.analysis.source.jobs import Configuration, FleetJob, prepare
+from kafkasim.analysis.source.schema import RUNS, arrow
+from kafkasim.analysis.source.task import END, FILES, FINDING_PART, RUN_PART, files_of
+from kafkasim.analysis.spark.files import (
+    delete,
+    located,
+    matching,
+    read_bytes,
+    rename,
+    write_bytes,
+)
 from kafkasim.analysis.spark.session import tuned
 from kafkasim.analysis.stored import BATCH, FACTS_PLACE, FINDINGS_PLACE, RUNS_TABLE, read_runs
 from kafkasim.scenarios.running import runner
 from kafkasim.sim.trace.store import code_version, judges_version
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 HASH_SEEDS = 3
 """How many values of PYTHONHASHSEED the workers of a fleet of several batches have."""
+
+CHUNK_RUNS = 25
+"""Runs of a task at most: their facts of one kind are one file."""
 
 BATCH_RUNS = 100
 """Runs of a batch for each task that Spark runs at once: what a killed fleet repeats at most."""
 
 REPLAY_EVERY = 100
-"""One run of so many is repeated in the driver."""
+"""Every run of this number is repeated in the driver: the 100th, the 200th, …"""
 
 MOST_REPLAYS = 100
 """More runs than this are never repeated: they run one after the other."""
@@ -53,9 +73,15 @@ MOST_REPLAYS = 100
 POLL_SECONDS = 0.5
 
 WRITING = {
-    "spark.sql.adaptive.enabled": "true",  # it gives the files of a kind their size
-    "spark.sql.codegen.maxFields": "200",  # facts have more than a hundred columns
+    "spark.sql.codegen.wholeStage": "false",  # there are few rows, each of them a file
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.maxConcurrentOutputFileWriters": "200",  # nor are they sorted
 }
+
+KNOWN_OF_RUNS = (
+    "run", "label", "config_digest", "code_version", "judges", "verdict", "digest", "rows",
+)  # fmt: skip
+"""The columns of ``runs`` that tell what is done."""
 
 Progress = Callable[[int, int, Mapping[str, int]], None]
 """``progress(done, total, runs by verdict)``, called by the driver while runs are under way."""
@@ -132,7 +158,7 @@ def run_fleet(
     parts = [todo[start : start + size] for start in range(0, len(todo), size)]
     for number, part in enumerate(parts):
         fleet.run_batch(part, 1 + number % HASH_SEEDS, watch)
-    done = fleet.finished() if total else {}
+    done = fleet.done
     if len(done) < total and any(
         job.run_name(n) not in done for job in fleet.jobs for n in numbers
     ):
@@ -160,6 +186,12 @@ class _Fleet:
         self.spark = spark
         self.jobs = jobs
         self.out = out
+        self.done: dict[str, Done] = {}  # by name, those of this code and these judges
+        self.batches: set[str] = set()
+        if self._started():
+            read = read_runs(spark, out).select(*KNOWN_OF_RUNS, BATCH).collect()
+            self.batches = {row[BATCH] for row in read}
+            self.done = self._known(row.asDict() for row in read)
 
     def drop_orphans(self) -> None:
         """Delete the facts and findings of batches that were never committed."""
@@ -168,31 +200,18 @@ class _Fleet:
             for table in (FACTS_PLACE, FINDINGS_PLACE)
             for place in matching(self.spark, f"{self.out}/{table}/{BATCH}=*")
         ]
-        known = set()
-        if places and self._started():
-            runs = read_runs(self.spark, self.out)
-            known = {row[0] for row in runs.select(BATCH).distinct().collect()}
         for place in places:
-            if place.rpartition("=")[2] not in known:
+            if place.rpartition("=")[2] not in self.batches:
                 delete(self.spark, place)
 
     def missing(self, numbers: Sequence[int]) -> list[Wanted]:
         """Return what is wanted and not in ``runs``, in the order of the seeds."""
-        wanted = [(index, seed) for seed in numbers for index in range(len(self.jobs))]
-        if not self._started():
-            return wanted
-        asked = self.spark.createDataFrame(
-            [(index, self.jobs[index].label, seed) for index, seed in wanted],
-            "job INT, label STRING, seed BIGINT",
-        )
-        left = asked.join(self._mine(), ["label", "seed"], "left_anti")
-        missing = {(row["job"], row["seed"]) for row in left.select("job", "seed").collect()}
-        return [one for one in wanted if one in missing]
-
-    def finished(self) -> dict[str, Done]:
-        """Return the runs of these jobs that ``runs`` has, by name."""
-        columns = self._mine().select("run", "verdict", "digest", "rows")
-        return {row[0]: Done(row[1], row[2], row[3]) for row in columns.collect()}
+        return [
+            (index, seed)
+            for seed in numbers
+            for index, job in enumerate(self.jobs)
+            if job.run_name(seed) not in self.done
+        ]
 
     def run_batch(self, part: Sequence[Wanted], hash_seed: int, watch: _ProgressReporter) -> None:
         """Simulate some runs; commit their facts, then findings, then rows of ``runs``.
@@ -200,39 +219,38 @@ class _Fleet:
         Raises:
             BadInput: what the executors wrote is not there for the driver.
         """
-        batch = self._next_batch()
+        spark, batch = self.spark, self._next_batch()
         facts = f"{self.out}/{FACTS_PLACE}/{BATCH}={batch}"
-        with tuned(self.spark, WRITING):
-            rows = self._simulated(part, hash_seed).hint("rebalance", "kind")
-            rows = rows.sortWithinPartitions("kind", "run", "seq")
-            writer = rows.write.partitionBy("kind").option("compression", "zstd")
-            watch.during(self.spark, lambda: writer.parquet(facts))
-        if not exists(self.spark, f"{facts}/kind={RUN_KIND}"):
-            raise BadInput(_unseen(self.out, 0, len(part)))
-        ended = self.spark.read.schema(f"{MANIFEST} STRING").parquet(f"{facts}/kind={RUN_KIND}")
-        told = ended.select(F.from_json(F.col(MANIFEST), TOLD).alias("told")).select("told.*")
-        runs = told.select("row.*", F.lit(batch).alias(BATCH)).orderBy("run").coalesce(1)
-        arrived = runs.count()
-        if arrived != len(part):
-            raise BadInput(_unseen(self.out, arrived, len(part)))
-        found = told.select(F.inline("findings")).orderBy("run", "seq", "name", "text").coalesce(1)
-        found.write.parquet(f"{self.out}/{FINDINGS_PLACE}/{BATCH}={batch}")
-        runs.write.mode("append").parquet(f"{self.out}/{RUNS_TABLE}")
+        chunks = chunked(part, spark.sparkContext.defaultParallelism)
+        with tuned(spark, WRITING), _hash_seed(spark, hash_seed):
+            numbers = spark.sparkContext.parallelize(range(len(chunks)), len(chunks))
+            made = numbers.flatMap(files_of(self.jobs, chunks))
+            files = spark.createDataFrame(made, FILES, verifySchema=False)
+            files = files.select("kind", F.col("content").cast("string"))
+            writer = files.write.partitionBy("kind").option("lineSep", END)
+            watch.during(spark, lambda: writer.text(facts), list(accumulate(map(len, chunks))))
+        for path in matching(spark, f"{facts}/kind=*/*.txt"):
+            rename(spark, path, path.removesuffix(".txt") + ".parquet")
+        ended = matching(spark, f"{facts}/kind={RUN_PART}/*.parquet")
+        rows = [pq.read_table(io.BytesIO(read_bytes(spark, path))) for path in ended]
+        runs = pa.concat_tables(rows) if rows else arrow(RUNS).empty_table()
+        if runs.num_rows != len(part):
+            raise BadInput(_unseen(self.out, runs.num_rows, len(part)))
+        rename(
+            spark, f"{facts}/kind={FINDING_PART}", f"{self.out}/{FINDINGS_PLACE}/{BATCH}={batch}"
+        )
+        delete(spark, f"{facts}/kind={RUN_PART}")
+        self._commit(runs.sort_by("run"), batch)
         watch.done += len(part)
 
-    def _simulated(self, part: Sequence[Wanted], hash_seed: int) -> DataFrame:
-        by_job: dict[int, list[int]] = {}
-        for index, seed in part:
-            by_job.setdefault(index, []).append(seed)
-        asked = [
-            replace(self.jobs[index].configuration, label=self.jobs[index].label,
-                    seeds=seeds.text(mine))
-            for index, mine in by_job.items()
-        ]  # fmt: skip
-        with _hash_seed(self.spark, hash_seed):
-            self.spark.dataSource.register(KafkaSim)
-            reader = self.spark.read.format(KafkaSim.name())
-            return reader.options(table="fleet", configurations=to_option(asked)).load()
+    def _commit(self, runs: pa.Table, batch: str) -> None:
+        """Write the rows of ``runs`` of a batch as one file, which is there as a whole or not."""
+        named = pa.repeat(pa.scalar(batch), runs.num_rows)
+        table = io.BytesIO()
+        pq.write_table(runs.append_column(BATCH, named), table, compression="zstd")
+        place = f"{self.out}/{RUNS_TABLE}/batch-{batch}.parquet"
+        write_bytes(self.spark, place, table.getvalue())
+        self.done |= self._known(runs.select(KNOWN_OF_RUNS).to_pylist())
 
     def _next_batch(self) -> str:
         """Return the name of the next batch; later batches have higher names."""
@@ -243,18 +261,30 @@ class _Fleet:
         """Return whether a batch was ever committed."""
         return bool(matching(self.spark, f"{self.out}/{RUNS_TABLE}/*.parquet"))
 
-    def _mine(self) -> DataFrame:
-        """Return the rows of ``runs`` that these jobs left with the present code and judges."""
-        jobs = self.spark.createDataFrame(
-            [(job.label, job.config_digest) for job in self.jobs],
-            "label STRING, config_digest STRING",
-        )
-        same = (F.col("code_version") == code_version()) & (F.col("judges") == judges_version())
-        return (
-            read_runs(self.spark, self.out)
-            .where(same)
-            .join(F.broadcast(jobs), ["label", "config_digest"], "semi")
-        )
+    def _known(self, rows: Iterable[Mapping[str, Any]]) -> dict[str, Done]:
+        """Return the runs that these jobs left with the present code and judges."""
+        mine = {(job.label, job.config_digest) for job in self.jobs}
+        present = code_version(), judges_version()
+        return {
+            row["run"]: Done(row["verdict"], row["digest"], row["rows"])
+            for row in rows
+            if (row["label"], row["config_digest"]) in mine
+            and (row["code_version"], row["judges"]) == present
+        }
+
+
+def chunked(part: Sequence[Wanted], tasks: int) -> list[Sequence[Wanted]]:
+    """Return the runs of each task, of which ``tasks`` are under way at once.
+
+    The last tasks are short, so that all end at about the same time.
+    """
+    chunks: list[Sequence[Wanted]] = []
+    start = 0
+    while start < len(part):
+        size = min(CHUNK_RUNS, max(1, (len(part) - start) // (2 * tasks)))
+        chunks.append(part[start : start + size])
+        start += size
+    return chunks
 
 
 def _unseen(out: str, arrived: int, expected: int) -> str:
@@ -277,7 +307,7 @@ def _hash_seed(spark: SparkSession, value: int) -> Iterator[None]:
 
 
 class _ProgressReporter:
-    """Tells the progress callback how many runs are done: finished tasks have one run each."""
+    """Tells the progress callback how many runs are done: those of finished tasks."""
 
     def __init__(self, progress: Progress | None, total: int, done: int) -> None:
         self.progress = progress
@@ -289,8 +319,12 @@ class _ProgressReporter:
         if self.progress is not None:
             self.progress(min(self.total, self.done + running), self.total, verdicts)
 
-    def during(self, spark: SparkSession, work: Callable[[], None]) -> None:
-        """Report while ``work`` runs, and cancel it when this is interrupted."""
+    def during(self, spark: SparkSession, work: Callable[[], None], runs: Sequence[int]) -> None:
+        """Report while ``work`` runs, and cancel it when this is interrupted.
+
+        ``runs`` says how many runs the first task has, the first two, and so on; tasks end about
+        in their order.
+        """
         context = spark.sparkContext
         group = f"kafkasim-fleet-{id(work)}"
 
@@ -302,7 +336,7 @@ class _ProgressReporter:
             future = pool.submit(grouped)
             try:
                 while not future.done():
-                    self.report(_finished_tasks(spark, group), {})
+                    self.report((0, *runs)[_finished_tasks(spark, group)], {})
                     wait_for([future], timeout=POLL_SECONDS)
             except BaseException:
                 context.cancelJobGroup(group)
@@ -327,7 +361,7 @@ def _replay(
     summary: Summary, runs: Sequence[tuple[FleetJob, int]], done: Mapping[str, Done]
 ) -> None:
     """Repeat some runs in the driver, outside Spark's workers, and compare digests."""
-    for job, seed in runs[::REPLAY_EVERY][:MOST_REPLAYS]:
+    for job, seed in runs[REPLAY_EVERY - 1 :: REPLAY_EVERY][:MOST_REPLAYS]:
         stored = done[job.run_name(seed)]
         if stored.verdict == "crash":
             continue

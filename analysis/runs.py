@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kafkasim.analysis.judging.finding import is_finding
-from kafkasim.analysis.source.schema import AS_JSON, FINDINGS, RUN_KIND, RUNS, arrow
+from kafkasim.analysis.source.schema import AS_JSON, FINDINGS, RUNS, arrow
 from kafkasim.model.facts import COLUMNS, FACTS, SCHEMA_VERSION
 
 TRACE = "trace.parquet"
@@ -30,7 +30,6 @@ COLUMN_TYPES = dict(zip(COLUMNS, arrow(COLUMNS).types, strict=True))
 KEY = {"run": pa.string(), "seq": pa.int64(), "t_us": pa.int64()}
 """The columns that every file of facts has."""
 
-RUN_PART = f"kind={RUN_KIND}"
 FINDING_TYPES = arrow(FINDINGS)
 
 MAY_BE_NULL = ("traceback",)
@@ -133,7 +132,8 @@ def _has_null(value: Any) -> bool:
 
 def check_facts(batch: Path, runs: Mapping[str, int]) -> None:
     """Raise BadInput unless the facts of a batch of a fleet are whole; ``runs``: facts by run."""
-    files = [path for path in sorted(batch.glob("kind=*/*.parquet")) if RUN_PART not in path.parts]
+    files = [path for path in sorted(batch.glob("kind=*/*.parquet"))
+             if path.parent.name.removeprefix("kind=") in FACTS]  # fmt: skip
     _check_counted(batch, files, runs, "facts", KEY)
 
 

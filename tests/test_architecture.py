@@ -218,7 +218,12 @@ READS_RUNS = ("analysis.story", "analysis.explain", "analysis.figures")
 
 READING = ("sim.trace.reading", "sim.trace.store")
 
-RUNS_SCENARIOS = ("analysis.source.jobs", "analysis.source.work", "analysis.fleet")
+RUNS_SCENARIOS = (
+    "analysis.source.jobs",
+    "analysis.source.work",
+    "analysis.source.task",
+    "analysis.fleet",
+)
 """The modules of analysis that run scenarios; all others read what is stored."""
 
 

@@ -16,7 +16,7 @@
 |---|---|
 | ``scenario`` | a built-in name, or a .toml file that the driver reads |
 | ``seeds`` | numbers and ranges: ``0-999``, ``1,5,7-9``; by default 0 |
-| ``table`` | ``facts`` (default), ``runs``, ``findings``, or ``fleet`` (all of them) |
+| ``table`` | ``facts`` (default), ``runs`` or ``findings`` |
 | ``set.KEY`` | a setting, as ``--set KEY=VALUE``; keys with capitals need ``configurations`` |
 | ``twin``, ``variants`` | ``true`` runs the twin; variants separated by commas |
 | ``label`` | the configuration's name in the column ``label`` |

@@ -93,12 +93,6 @@ FINDINGS: dict[str, str] = {
 }
 """The columns of ``findings`` (``judging/finding.py:Finding``)."""
 
-RUN_KIND = "Run"
-MANIFEST = "manifest"
-FLEET: dict[str, str] = {**FACTS_TABLE, MANIFEST: "string"}
-"""The columns of what the tasks of a fleet write: facts, and for each run a row of the kind ``Run``
-with its row of ``runs`` and its findings as JSON (:data:`TOLD`)."""
-
 _EMPTY: dict[str, Any] = {
     "string": "", "int64": 0, "double": 0.0, "bool": False, "list<string>": [],
     "map<string, int64>": {}, "map<string, string>": {},
@@ -107,7 +101,7 @@ _EMPTY: dict[str, Any] = {
 AS_JSON = ("spec", "judged_by")
 """The columns of ``runs`` that are objects in a manifest, and JSON here."""
 
-TABLES = {"runs": RUNS, "facts": FACTS_TABLE, "findings": FINDINGS, "fleet": FLEET}
+TABLES = {"runs": RUNS, "facts": FACTS_TABLE, "findings": FINDINGS}
 
 
 def ddl(columns: Mapping[str, str]) -> str:
@@ -118,10 +112,6 @@ def ddl(columns: Mapping[str, str]) -> str:
 def arrow(columns: Mapping[str, str]) -> pa.Schema:
     """Return the columns as Arrow's schema."""
     return pa.schema([(name, _ARROW[declared]) for name, declared in columns.items()])
-
-
-TOLD = f"row STRUCT<{ddl(RUNS)}>, findings ARRAY<STRUCT<{ddl(FINDINGS)}>>"
-"""The JSON of a row of the kind ``Run``, as Spark declares it."""
 
 
 def stored_row(manifest: Mapping[str, Any]) -> dict[str, Any]:

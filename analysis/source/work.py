@@ -21,9 +21,6 @@ from kafkasim.analysis.source.jobs import FleetJob
 from kafkasim.analysis.source.schema import (
     FACTS_TABLE,
     FINDINGS,
-    FLEET,
-    MANIFEST,
-    RUN_KIND,
     RUNS,
     arrow,
     arrow_row,
@@ -54,14 +51,8 @@ class SeedRun:
             runner.run(self.job.scenario, self.seed, place, self.job.variants)
             manifest = json.loads((place / MANIFEST_FILE).read_text(encoding="utf-8"))
         except Exception as error:
-            manifest = self._crash(error)
-        manifest |= {
-            "run": self.job.run_name(self.seed),
-            "label": self.job.label,
-            "seed": self.seed,
-            "twin": self.job.configuration.twin,
-            "settings": list(self.job.configuration.settings),
-        }
+            manifest = crashed(self.job, error)
+        manifest |= named(self.job, self.seed)
         self.row, self.found = stored_row(manifest), finding_rows(manifest)
         return self
 
@@ -78,17 +69,7 @@ class SeedRun:
 
     def facts(self) -> Iterator[pa.RecordBatch]:
         """Yield the run's facts, in their order."""
-        return self._trace(arrow(FACTS_TABLE))
-
-    def fleet(self) -> Iterator[pa.RecordBatch]:
-        """Yield the run's facts; then a row of the kind ``Run`` with its rows of other tables."""
-        schema = arrow(FLEET)
-        yield from self._trace(schema)
-        told = json.dumps({"row": self.row, "findings": self.found}, sort_keys=True)
-        last = {"run": self.row["run"], "kind": RUN_KIND, MANIFEST: told}
-        yield pa.RecordBatch.from_pylist([last], schema=schema)
-
-    def _trace(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        schema = arrow(FACTS_TABLE)
         path = Path(self._directory.name) / TRACE_FILE
         if self.row["verdict"] == "crash":
             return
@@ -104,19 +85,31 @@ class SeedRun:
                 ]
                 yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
-    def _crash(self, error: Exception) -> dict[str, Any]:
-        job = self.job
-        return {
-            "scenario": job.scenario.name,
-            "variants": [*job.scenario.cluster.variants, *job.variants],
-            "code_version": code_version(),
-            "config_digest": job.config_digest,
-            "schema_version": SCHEMA_VERSION,
-            "reason": f"{type(error).__name__}: {error}".split("\n")[0],
-            "verdict": "crash",
-            "failure": "crash",
-            "anomalies": ["crash"],
-            "judges": judges_version(),
-            "spec": job.scenario.model_dump(mode="json", by_alias=True),
-            "traceback": "".join(traceback.format_exception(error)),
-        }
+
+def named(job: FleetJob, seed: int) -> dict[str, Any]:
+    """Return what a manifest has of a run's place in a fleet."""
+    return {
+        "run": job.run_name(seed),
+        "label": job.label,
+        "seed": seed,
+        "twin": job.configuration.twin,
+        "settings": list(job.configuration.settings),
+    }
+
+
+def crashed(job: FleetJob, error: Exception) -> dict[str, Any]:
+    """Return the manifest of a run in which the simulator crashed."""
+    return {
+        "scenario": job.scenario.name,
+        "variants": [*job.scenario.cluster.variants, *job.variants],
+        "code_version": code_version(),
+        "config_digest": job.config_digest,
+        "schema_version": SCHEMA_VERSION,
+        "reason": f"{type(error).__name__}: {error}".split("\n")[0],
+        "verdict": "crash",
+        "failure": "crash",
+        "anomalies": ["crash"],
+        "judges": judges_version(),
+        "spec": job.scenario.model_dump(mode="json", by_alias=True),
+        "traceback": "".join(traceback.format_exception(error)),
+    }

@@ -40,16 +40,46 @@ def stored_bytes(place: str | Path) -> int:
     )
 
 
-def exists(spark: SparkSession, place: str) -> bool:
-    """Return whether there is a file or directory."""
-    files, path = _reached(spark, place)
-    return bool(files.exists(path))
-
-
 def delete(spark: SparkSession, place: str) -> None:
     """Delete a directory with all that it holds; one that is not there is no error."""
     files, path = _reached(spark, place)
     files.delete(path, True)
+
+
+def rename(spark: SparkSession, old: str, new: str) -> None:
+    """Rename a file or directory; the directory that it goes to is made if need be.
+
+    Raises:
+        OSError: the file system refuses.
+    """
+    files, source = _reached(spark, old)
+    target = _reached(spark, new)[1]
+    files.mkdirs(target.getParent())
+    if not files.rename(source, target):
+        raise OSError(f"{old}: cannot be renamed to {new}")
+
+
+def read_bytes(spark: SparkSession, place: str) -> bytes:
+    """Return the content of a file."""
+    files, path = _reached(spark, place)
+    stream = files.open(path)
+    try:
+        jvm: Any = spark.sparkContext._jvm
+        return bytes(jvm.org.apache.commons.io.IOUtils.toByteArray(stream))
+    finally:
+        stream.close()
+
+
+def write_bytes(spark: SparkSession, place: str, content: bytes) -> None:
+    """Write a file that has its name once it is whole."""
+    files, path = _reached(spark, place)
+    hidden = _reached(spark, f"{path.getParent()}/_{path.getName()}.part")[1]
+    stream = files.create(hidden, True)
+    try:
+        stream.write(bytearray(content))
+    finally:
+        stream.close()
+    rename(spark, str(hidden.toString()), place)
 
 
 def matching(spark: SparkSession, pattern: str) -> list[str]:

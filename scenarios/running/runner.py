@@ -37,7 +37,7 @@ from kafkasim.scenarios.running.cluster_run import ClusterRun, ClusterTrace
 from kafkasim.scenarios.running.fault_schedule import FaultSchedule
 from kafkasim.scenarios.running.sites import Sites
 from kafkasim.scenarios.variants.own_loading import own_rules_named
-from kafkasim.sim.trace.recording import Trace
+from kafkasim.sim.trace.recording import Sink, Trace
 from kafkasim.sim.trace.store import code_version, judges_version, write_manifest, write_timing
 from kafkasim.sim.world import World
 
@@ -68,15 +68,18 @@ class ScenarioRun:
         variants: Sequence[str],
         epoch_us: int = EPOCH_US,
         only_failed: bool = False,
+        sink: Sink | None = None,
     ) -> None:
         self.scenario = scenario
         self.seed = seed
         self.directory = directory
         self.only_failed = only_failed
+        self.sink = sink
         self.variants = [*scenario.cluster.variants, *variants]
         if directory is not None:
             directory.mkdir(parents=True, exist_ok=True)
-        self.trace = Trace(directory)
+        self.trace = Trace(directory, sink)
+        self.manifest: dict[str, Any] = {}  # of an ended run that stores its facts
         self.world = World(seed, self.trace, epoch_us=epoch_us)
         self.ready_us = 0
         self.members = {
@@ -278,9 +281,11 @@ class ScenarioRun:
             topics=courts.topics,
             directory=None if self.directory is None else str(self.directory),
         )
+        if self.directory is not None or self.sink is not None:
+            self.manifest = self._manifest(result, courts.judged_by)
         if self.directory is not None:
             write_timing(self.directory, {"wall_seconds": result.wall_seconds})
-            write_manifest(self.directory, self._manifest(result, courts.judged_by))
+            write_manifest(self.directory, self.manifest)
         return result
 
     def _manifest(self, result: Result, judged_by: dict[str, Any]) -> dict[str, Any]:
@@ -320,6 +325,21 @@ def run(
     _freeze_modules()
     with own_rules_named(seed):
         return ScenarioRun(scenario, seed, directory, variants, only_failed=only_failed).execute()
+
+
+def run_into(
+    sink: Sink, scenario: Scenario, seed: int, variants: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Run a scenario with a seed, give its facts to ``sink``, and return its manifest.
+
+    Raises:
+        VariantError: a rule of a user's own raised an exception.
+    """
+    _freeze_modules()
+    with own_rules_named(seed):
+        mine = ScenarioRun(scenario, seed, None, variants, sink=sink)
+        mine.execute()
+        return mine.manifest
 
 
 @functools.cache

@@ -51,11 +51,20 @@ class Facts(Protocol):
         ...
 
 
+class Sink(Protocol):
+    """Takes the rows of a trace as they are digested, in the order of ``seq``."""
+
+    def write_rows(self, rows: list[Row]) -> None:
+        """Take some rows."""
+        ...
+
+
 class Trace:
     """Records facts; a context manager that closes.
 
     Args:
         directory: where ``trace.parquet`` goes; None keeps the digest only.
+        sink: who is given the rows as well.
         batch_rows: rows that are buffered before they are digested and converted.
         check_types: whether every field's type is checked (always under pytest).
     """
@@ -63,6 +72,7 @@ class Trace:
     def __init__(
         self,
         directory: Path | None = None,
+        sink: Sink | None = None,
         *,
         batch_rows: int = BATCH_ROWS,
         check_types: bool = UNDER_TEST,
@@ -78,6 +88,7 @@ class Trace:
         }
         self._hash = hashlib.sha256()
         self._directory = directory
+        self._sink = sink
         self._held: list[Row] = []  # digested, and not yet in the table
         self._writer: FactWriter | None = None
         self.closed = False
@@ -161,6 +172,8 @@ class Trace:
             _check(rows)
         self._hash.update("\n".join(map(repr, rows)).encode())
         self._hash.update(b"\n")
+        if self._sink is not None:
+            self._sink.write_rows(rows)
         if self._directory is not None:
             self._held += rows
             if self._writer is not None or self._next_seq >= HELD_ROWS:

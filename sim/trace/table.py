@@ -2,7 +2,8 @@
 
 Strings are dictionary encoded, columns that count upwards are delta encoded, and all columns are
 compressed with zstd. Statistics are kept for ``seq`` and ``t_us`` only: every row group holds every
-kind of row, so that those of other columns would exclude nothing.
+kind of row, so that those of other columns would exclude nothing. In the files of a fleet, where
+several runs lie together, the run has some too.
 """
 
 from __future__ import annotations
@@ -43,6 +44,9 @@ _DELTA = {
 }
 """Columns whose values mostly rise in steps; a dictionary would be as large as the column."""
 
+HEAD = ("seq", "t_us", "node")
+"""The columns that every fact has besides its kind."""
+
 _FIELDS: dict[str, tuple[str, ...]] = {
     name: tuple(fact.__dataclass_fields__)  # type: ignore[attr-defined]
     for name, fact in FACTS.items()
@@ -72,7 +76,7 @@ class TableWriter:
             compression_level=3,
             use_dictionary=[leaves[name] for name in columns if name not in _DELTA],
             column_encoding={leaves[name]: "DELTA_BINARY_PACKED" for name in delta},
-            write_statistics=[name for name in ("seq", "t_us") if name in columns],
+            write_statistics=[name for name in ("run", "seq", "t_us") if name in columns],
             store_schema=False,
         )
         self._writer.add_key_value_metadata({SCHEMA_VERSION_KEY: SCHEMA_VERSION})
@@ -110,6 +114,25 @@ class FactWriter:
     def close(self) -> None:
         """Write what is pending and the footer."""
         self._table.close()
+
+
+def kind_tables(rows: Sequence[tuple[int, int, str, str, tuple[Any, ...]]]) -> dict[str, Any]:
+    """Convert trace rows to an Arrow table for each kind: seq, t_us, node, the kind's fields."""
+    mine: dict[str, list[tuple[int, int, str, str, tuple[Any, ...]]]] = {}
+    for row in rows:
+        if row[3] in mine:
+            mine[row[3]].append(row)
+        else:
+            mine[row[3]] = [row]
+    tables = {}
+    for kind, its in mine.items():
+        schema = arrow_schema({name: COLUMNS[name] for name in (*HEAD, *_FIELDS[kind])})
+        seqs, times, nodes, _, values = zip(*its)
+        arrays = [pa.array(seqs), pa.array(times), pa.array(nodes)]
+        columns = zip(_FIELDS[kind], zip(*values))
+        arrays += [_column(kind, name, column, schema) for name, column in columns]
+        tables[kind] = pa.Table.from_arrays(arrays, schema=schema)
+    return tables
 
 
 def fact_table(rows: Sequence[tuple[int, int, str, str, tuple[Any, ...]]], schema: Any) -> Any:

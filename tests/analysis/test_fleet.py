@@ -39,13 +39,15 @@ def fleet(
     spark: SparkSession, tiny: Configuration, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Path, Summary, Told]:
     """A fleet of the seeds 1 to 3, what it did, and the progress that it reported."""
-    from kafkasim.analysis.fleet import run_fleet
+    from kafkasim.analysis import fleet
 
     told: Told = []
     place = tmp_path_factory.mktemp("fleet")
-    done = run_fleet(
-        spark, [tiny], [1, 2, 3], str(place), lambda done, total, _: told.append((done, total))
-    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fleet, "REPLAY_EVERY", 2)
+        done = fleet.run_fleet(
+            spark, [tiny], [1, 2, 3], str(place), lambda done, total, _: told.append((done, total))
+        )
     return place, done, told
 
 

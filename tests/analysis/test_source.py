@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
 from kafkasim.analysis.source import seeds
 from kafkasim.analysis.source.jobs import Configuration, from_options, prepare, to_option
-from kafkasim.analysis.source.schema import FLEET, RUNS, arrow
+from kafkasim.analysis.source.schema import FINDINGS, RUNS, arrow
+from kafkasim.analysis.source.task import run_chunk
 from kafkasim.analysis.source.work import SeedRun
 from kafkasim.scenarios.running.runner import run
 
@@ -78,14 +83,42 @@ def test_both_tables_hold_what_the_runs_tell(spark: SparkSession, tiny: str) -> 
     assert [row.asDict() for row in acked] == [row for row in rows if row["kind"] == "Acked"]
 
 
-def test_a_run_of_a_fleet_carries_its_row(tiny: str) -> None:
-    with SeedRun(prepare([Configuration(tiny)])[0], 5) as done:
-        batches = list(done.fleet())
-    rows: list[dict[str, Any]] = [row for batch in batches for row in batch.to_pylist()]
-    assert all(batch.schema == arrow(FLEET) for batch in batches)
-    assert [row["kind"] for row in rows if row["manifest"]] == ["Run"]
-    assert list(done.row) == list(RUNS)
-    assert (len(rows), done.row["verdict"]) == (done.row["rows"] + 1, "pass")
+def test_a_task_makes_a_file_for_each_kind_and_table(tiny: str, tmp_path: Path) -> None:
+    jobs = prepare([Configuration(tiny), Configuration(tiny, variants=("no-such-variant",))])
+    chunk = [(0, 5), (1, 5), (0, 6)]
+    tables = {kind: pq.read_table(io.BytesIO(content))
+              for kind, content in run_chunk(jobs, chunk, tmp_path)}  # fmt: skip
+    runs, found = tables.pop("Run"), tables.pop("Finding")
+    assert (runs.schema, found.schema) == (arrow(RUNS), arrow(FINDINGS))
+    rows: list[dict[str, Any]] = runs.to_pylist()
+    assert [(row["run"], row["verdict"]) for row in rows] == [
+        (jobs[0].run_name(5), "pass"),
+        (jobs[1].run_name(5), "crash"),
+        (jobs[0].run_name(6), "pass"),
+    ]
+    assert [(row["run"], row["name"]) for row in found.to_pylist()] == [(rows[1]["run"], "crash")]
+    for row in (rows[0], rows[2]):
+        with SeedRun(jobs[0], row["seed"]) as alone:
+            assert alone.row == row | {name: dict(row[name]) for name in ("observations", "topics")}
+            wide = pa.Table.from_batches(alone.facts())
+        for kind, table in tables.items():
+            mine = table.filter(pc.equal(table["run"], row["run"]))
+            same = wide.filter(pc.equal(wide["kind"], kind)).select(table.column_names)
+            assert mine.equals(same), kind
+        of_run = [pc.sum(pc.equal(table["run"], row["run"])).as_py() for table in tables.values()]
+        assert sum(of_run) == row["rows"]
+
+
+def test_the_runs_of_a_batch_are_cut_into_tasks_that_end_together() -> None:
+    from kafkasim.analysis.fleet import chunked
+
+    part = [(0, seed) for seed in range(200)]
+    chunks = chunked(part, 2)
+    assert [run for chunk in chunks for run in chunk] == part
+    assert [len(chunk) for chunk in chunks] == [
+        25, 25, 25, 25, 25, 18, 14, 10, 8, 6, 4, 3, 3, 2, 1, 1, 1, 1, 1, 1, 1,
+    ]  # fmt: skip
+    assert [len(chunk) for chunk in chunked(part[:4], 2)] == [1, 1, 1, 1]
 
 
 def test_a_crash_is_a_row_without_facts(tiny: str) -> None:

@@ -253,7 +253,7 @@ def fleet(
     """Run and judge many seeds of scenarios as Spark tasks, then print the verdicts.
 
     The same command resumes a fleet that was stopped: it skips every run that exists already with
-    the same code and configuration. One run in a hundred is repeated outside Spark, and the digests
+    the same code and configuration. Every hundredth run is repeated outside Spark, and the digests
     are compared.
     """
     if app is not None and len(scenarios) > 1:
