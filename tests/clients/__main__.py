@@ -66,6 +66,10 @@ def _within(seconds: int) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
+def _key(setting: str) -> str:
+    return f"cluster.{setting}" if setting.startswith("brokers=") else f"cluster.config.{setting}"
+
+
 def run_suite(suite: Suite, directory: Path, tests: tuple[str, ...]) -> Results:
     """Serve a cluster to a suite, and return its results.
 
@@ -76,7 +80,7 @@ def run_suite(suite: Suite, directory: Path, tests: tuple[str, ...]) -> Results:
     """
     directory.mkdir(parents=True, exist_ok=True)
     cluster = KafkaCluster(directory)
-    settings = [word for each in suite.settings for word in ("--set", each)]
+    settings = [word for each in suite.settings for word in ("--set", _key(each))]
     try:
         with _within(suite.within_s + 120):
             cluster.start("", *settings, "--for", f"{suite.within_s + 240}s")

@@ -35,7 +35,7 @@ class Place(NamedTuple):
 
 
 class Suite(NamedTuple):
-    """One client's tests. ``settings`` are ``--set`` of ``kafkasim serve``."""
+    """One client's tests. ``settings`` are the cluster's properties, and ``brokers``."""
 
     client: str
     version: str
@@ -45,15 +45,17 @@ class Suite(NamedTuple):
 
 
 def _pytest(
-    place: Place, root: Path, arguments: Sequence[str], environment: Mapping[str, str]
-) -> Results:
+    place: Place, root: Path, tests: Sequence[str], environment: Mapping[str, str],
+    *options: str,
+) -> Results:  # fmt: skip
     """Run tests of pytest below a directory; a test that takes TEST_WITHIN_S has failed."""
     report = place.directory / "report.xml"
     report.unlink(missing_ok=True)
     command = [
         str(getting.python()), "-m", "pytest", "-p", "no:cacheprovider", f"--junitxml={report}",
         f"--timeout={TEST_WITHIN_S}", "--timeout-method=signal", "-o", "junit_family=xunit1",
-        "-o", "asyncio_default_fixture_loop_scope=function", *(place.chosen or arguments),
+        "-o", "asyncio_default_fixture_loop_scope=function", *options,
+        *(place.chosen or tests),
     ]  # fmt: skip
     extra = {"PYTHONPATH": "", "PYTHONDONTWRITEBYTECODE": "1", **environment}
     _run(command, root, place, extra)
@@ -104,10 +106,10 @@ def _aiokafka(place: Place) -> Results:
         "client", "consumer", "coordinator", "fetcher", "producer", "pep492", "sender", "admin",
         "conn", "transactional_consumer", "transactional_producer", "message_accumulator",
     ]  # fmt: skip
-    options = ["-p", "aiokafka_plugin", "--docker-image", "kafka:4.1.0", "--no-pull"]
     return _pytest(
-        place, root, [*options, *(f"tests/test_{each}.py" for each in files)],
+        place, root, [f"tests/test_{each}.py" for each in files],
         {"PYTHONPATH": str(HERE), "KAFKASIM_SERVERS": place.servers},
+        "-p", "aiokafka_plugin", "--docker-image", "kafka:4.1.0", "--no-pull",
     )  # fmt: skip
 
 
@@ -142,20 +144,25 @@ def _tools(place: Place) -> Results:
     return run_tools(getting.kafka_jars("4.1.0"), place.servers, place.directory, place.chosen)
 
 
+ONE_BROKER = (
+    "brokers=1", "default.replication.factor=1", "min.insync.replicas=1",
+    "offsets.topic.replication.factor=1", "transaction.state.log.replication.factor=1",
+    "transaction.state.log.min.isr=1", "share.coordinator.state.topic.replication.factor=1",
+    "share.coordinator.state.topic.min.isr=1",
+)  # fmt: skip
+
 SUITES = {
     "kafka-python": Suite(
         "kafka-python", "3.0.11",
-        ("cluster.config.group.min.session.timeout.ms=1000", "cluster.config.num.partitions=4"),
+        ("group.min.session.timeout.ms=1000", "num.partitions=4"),
         600, _kafka_python,
     ),
-    "aiokafka": Suite(
-        "aiokafka", "0.14.0", ("cluster.config.num.partitions=2",), 1200, _aiokafka
-    ),
+    "aiokafka": Suite("aiokafka", "0.14.0", (*ONE_BROKER, "num.partitions=2"), 1200, _aiokafka),
     "confluent-kafka": Suite(
         "librdkafka 2.16.1, confluent-kafka-python", "2.15.0",
         (
-            "cluster.config.group.share.record.lock.duration.ms=1000",
-            "cluster.config.group.share.min.record.lock.duration.ms=1000",
+            "group.share.record.lock.duration.ms=1000",
+            "group.share.min.record.lock.duration.ms=1000",
         ), 1200, _confluent,
     ),
     "franz-go": Suite("franz-go kgo", "1.22.3", (), 1500, _franz_go),

@@ -25,6 +25,39 @@ _TYPES = {TOPIC: "topic", BROKER: "broker", GROUP: "group"}
 _OF_TOPIC, _OF_BROKER, _OF_ALL_BROKERS, _STATIC, _DEFAULT, _OF_GROUP = 1, 2, 3, 4, 5, 8
 """Sources (DescribeConfigsResponse.ConfigSource)."""
 
+BROKER_NAMES = {
+    **{
+        key: f"log.{key}"
+        for key in (
+            "segment.bytes", "retention.bytes", "retention.ms", "index.interval.bytes",
+            "cleanup.policy", "preallocate", "message.timestamp.type",
+            "message.timestamp.before.max.ms", "message.timestamp.after.max.ms",
+        )
+    },
+    **{
+        key: f"log.cleaner.{key}"
+        for key in ("delete.retention.ms", "min.compaction.lag.ms", "max.compaction.lag.ms")
+    },
+    **{
+        key: key
+        for key in ("unclean.leader.election.enable", "min.insync.replicas", "compression.type")
+    },
+    "segment.ms": "log.roll.ms",
+    "flush.messages": "log.flush.interval.messages",
+    "flush.ms": "log.flush.interval.ms",
+    "max.message.bytes": "message.max.bytes",
+    "file.delete.delay.ms": "log.segment.delete.delay.ms",
+    "min.cleanable.dirty.ratio": "log.cleaner.min.cleanable.ratio",
+}  # fmt: skip
+"""The broker's name of a topic's setting (ServerTopicConfigSynonyms)."""
+
+_UNSET = {
+    "log.retention.ms": ("log.retention.hours", 168),
+    "log.roll.ms": ("log.roll.hours", 168),
+    "log.flush.interval.ms": ("log.flush.scheduler.interval.ms", 2**63 - 1),
+}
+"""Settings without a default, and the synonym in larger units that has one."""
+
 _KINDS: dict[type, int] = {bool: 1, str: 2, int: 3, float: 6, tuple: 7}
 """Types of settings (DescribeConfigsResponse.ConfigType); LONG is 5."""
 
@@ -41,7 +74,10 @@ def _describe(call: Call, answers: list[Any]) -> Body:
         error, text, rows = _described(call, kind, name)
         wanted = resource["ConfigurationKeys"]
         row |= {"ErrorCode": error, "ErrorMessage": text or None}
-        row["Configs"] = [each for each in rows if wanted is None or each["Name"] in wanted]
+        found = [each for each in rows if not wanted or each["Name"] in wanted]
+        if not call.body.get("IncludeSynonyms", False):
+            found = [{**each, "Synonyms": []} for each in found]
+        row["Configs"] = found
         results.append(row)
     return {"Results": results}
 
@@ -53,7 +89,8 @@ def _described(call: Call, kind: int, name: str) -> tuple[Errors, str, list[Body
     if kind == TOPIC:
         if name not in kafka.image.topic_names:
             return Errors.UNKNOWN_TOPIC_OR_PARTITION, "", []
-        return Errors.NONE, "", _of_topic(kafka.config, kafka.image, name)
+        broker = kafka.incarnation.broker_id
+        return Errors.NONE, "", _of_topic(kafka.config, kafka.image, broker, name)
     if kind == BROKER:
         own = str(kafka.incarnation.broker_id)
         if name == "":
@@ -61,7 +98,10 @@ def _described(call: Call, kind: int, name: str) -> tuple[Errors, str, list[Body
             return (
                 Errors.NONE,
                 "",
-                [_row(key, each, _OF_ALL_BROKERS) for key, each in cluster.items()],
+                [
+                    _row(key, each, [_synonym(key, each, _OF_ALL_BROKERS)])
+                    for key, each in cluster.items()
+                ],
             )
         if name != own:
             text = f"Unexpected broker id, expected {own} or empty string, but received {name}"
@@ -70,57 +110,78 @@ def _described(call: Call, kind: int, name: str) -> tuple[Errors, str, list[Body
         return Errors.NONE, "", [*_addresses(call, int(own)), *rows]
     if kind == GROUP:
         rows = [
-            _row(key, each, _OF_GROUP)
+            _row(key, each, [_synonym(key, each, _OF_GROUP)])
             for key, each in kafka.image.group_configs.get(name, {}).items()
         ]
         return Errors.NONE, "", rows
     return Errors.INVALID_REQUEST, f"Unsupported resource type: {kind}", []
 
 
-def _of_topic(config: BrokerConfig, image: MetadataImage, name: str) -> list[Body]:
+def _of_topic(config: BrokerConfig, image: MetadataImage, broker: int, name: str) -> list[Body]:
     own = image.configs.get(name, {})
-    effective, defaults = config.topic_config(own).properties(), TopicConfig().properties()
-    inherited = config.topic_config({}).properties()
+    effective = config.topic_config(own).properties()
     limits = {f.name.replace("_", "."): f.metadata.get("high") for f in fields(TopicConfig)}
+    of_broker = _Synonyms(config, image, broker)
     rows = []
     for key, found in effective.items():
-        source = _DEFAULT
+        synonyms = of_broker.of(BROKER_NAMES.get(key, ""))
         if key in own:
-            source = _OF_TOPIC
-        elif inherited[key] != defaults[key]:
-            source = _STATIC
-        rows.append(_row(key, found, source, limits[key]))
+            synonyms.insert(0, _synonym(key, own[key], _OF_TOPIC))
+        rows.append(_row(key, found, synonyms, limits[key]))
     return rows
 
 
 def _of_broker(config: BrokerConfig, image: MetadataImage, broker: int) -> list[Body]:
-    cluster, own = image.broker_configs.get(EVERY_BROKER, {}), image.broker_configs.get(broker, {})
-    defaults = BrokerConfig().properties()
     limits = {f.name.replace("_", "."): f.metadata.get("high") for f in fields(BrokerConfig)}
+    synonyms = _Synonyms(config, image, broker)
     rows = []
     for key, found in config.properties().items():
-        source = _DEFAULT if found == defaults[key] else _STATIC
-        if key in own:
-            found, source = own[key], _OF_BROKER
-        elif key in cluster:
-            found, source = cluster[key], _OF_ALL_BROKERS
-        rows.append(_row(key, found, source, limits[key]))
+        named = synonyms.of(key)
+        dynamic = named and named[0]["Source"] in (_OF_BROKER, _OF_ALL_BROKERS)
+        rows.append(_row(key, named[0]["Value"] if dynamic else found, named, limits[key]))
     return rows
+
+
+class _Synonyms:
+    """Where a broker's setting has its value from, the highest first (configSynonyms)."""
+
+    def __init__(self, config: BrokerConfig, image: MetadataImage, broker: int) -> None:
+        self._dynamic = [
+            (image.broker_configs.get(broker, {}), _OF_BROKER),
+            (image.broker_configs.get(EVERY_BROKER, {}), _OF_ALL_BROKERS),
+        ]
+        self._static, self._defaults = config.properties(), BrokerConfig().properties()
+
+    def of(self, key: str) -> list[Body]:
+        """Return the synonyms of a broker's key, empty if it is none, or has no value at all."""
+        if key not in self._static:
+            return []
+        found = [_synonym(key, own[key], source) for own, source in self._dynamic if key in own]
+        if self._static[key] != self._defaults[key]:
+            found.append(_synonym(key, self._static[key], _STATIC))
+        if key in _UNSET:
+            return found and [*found, _synonym(*_UNSET[key], _DEFAULT)]
+        return [*found, _synonym(key, self._defaults[key], _DEFAULT)]
+
+
+def _synonym(key: str, found: Any, source: int) -> Body:
+    return {"Name": key, "Value": text_of(found), "Source": source}
 
 
 def _addresses(call: Call, broker: int) -> list[Body]:
     """Return what names a broker: the model has neither listeners nor node.id as settings."""
     image = call.image
     registered = None if image is None else image.brokers.get(broker)
-    rows = [_row("node.id", broker, _STATIC)]
+    named: dict[str, Any] = {"node.id": broker}
     if registered is not None:
         host, port = call.broker.listener(registered.address)
         text = f"PLAINTEXT://{host}:{port}"
-        rows += [_row(key, text, _STATIC) for key in ("listeners", "advertised.listeners")]
+        named |= {"listeners": text, "advertised.listeners": text}
+    rows = [_row(key, each, [_synonym(key, each, _STATIC)]) for key, each in named.items()]
     return [{**row, "ReadOnly": True} for row in rows]
 
 
-def _row(key: str, found: Any, source: int, limit: float | None = None) -> Body:
+def _row(key: str, found: Any, synonyms: list[Body], limit: float | None = None) -> Body:
     kind = _KINDS.get(type(found), 2)
     if kind == 3 and limit is not None and limit > 2**31 - 1:
         kind = _LONG
@@ -128,9 +189,9 @@ def _row(key: str, found: Any, source: int, limit: float | None = None) -> Body:
         "Name": key,
         "Value": text_of(found),
         "ReadOnly": False,
-        "ConfigSource": source,
+        "ConfigSource": synonyms[0]["Source"] if synonyms else _DEFAULT,
         "IsSensitive": False,
-        "Synonyms": [],
+        "Synonyms": synonyms,
         "ConfigType": kind,
     }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kafkasim.model.controller.kraft.feature_levels import all_ranges
 from kafkasim.model.messages import ApiVersionsRequest
 from kafkasim.scenarios.wire.adapters.admin import ADMIN
 from kafkasim.scenarios.wire.adapters.base import Adapter, Body, Call
@@ -21,12 +22,25 @@ def _versions(call: Call, answers: list[Any]) -> Body:
     return {
         "ErrorCode": answer.error,
         "ApiKeys": _ranges(),
+        "SupportedFeatures": _supported(call),
         "FinalizedFeaturesEpoch": answer.finalized_features_epoch,
         "FinalizedFeatures": [
             {"Name": name, "MaxVersionLevel": level, "MinVersionLevel": level}
             for name, level in answer.finalized_features
         ],
     }
+
+
+def _supported(call: Call) -> list[Body]:
+    """Return the features that the broker supports; old clients cannot read a 0 (KAFKA-17492)."""
+    kafka = call.broker.kafka
+    own = None if kafka is None else kafka.image.brokers.get(kafka.incarnation.broker_id)
+    features = () if own is None else all_ranges(own.features)
+    return [
+        {"Name": name, "MinVersion": low, "MaxVersion": high}
+        for name, low, high in features
+        if low > 0 or call.version >= 4
+    ]
 
 
 ADAPTERS: dict[int, Adapter] = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kafkasim.model import messages as m
+from kafkasim.model.errors import Errors
 from kafkasim.model.records import TopicPartition
 from kafkasim.scenarios.wire.adapters.base import Adapter, Body, Call, by_topic, each_partition
 from kafkasim.scenarios.wire.adapters.base import partitions as named_partitions
@@ -15,17 +16,22 @@ def _transaction_version(call: Call) -> int:
     return 2 if call.version >= 5 else 0
 
 
+def _as_known(call: Call, error: Errors, since: int) -> Errors:
+    """Return an error as clients know it: PRODUCER_FENCED has a version of its own (KIP-588)."""
+    fenced = error is Errors.PRODUCER_FENCED
+    return Errors.INVALID_PRODUCER_EPOCH if fenced and call.version < since else error
+
+
 def _init(call: Call) -> list[Any]:
     body = call.body
     known = body.get("ProducerId", -1), body.get("ProducerEpoch", -1)
     return [m.InitProducerIdRequest(body["TransactionalId"], body["TransactionTimeoutMs"], *known)]
 
 
-def producer(call: Call, answers: list[Any]) -> Body:
-    """Return an answer with a producer id and its epoch."""
+def _initialized(call: Call, answers: list[Any]) -> Body:
     (answer,) = answers
     return {
-        "ErrorCode": answer.error,
+        "ErrorCode": _as_known(call, answer.error, 4),
         "ProducerId": answer.producer_id,
         "ProducerEpoch": answer.producer_epoch,
     }
@@ -85,7 +91,7 @@ def _add_partitions(call: Call) -> list[Any]:
 
 def _partitions_added(call: Call, answers: list[Any]) -> Body:
     rows = [
-        (tp, {"PartitionIndex": tp.partition, "PartitionErrorCode": error})
+        (tp, {"PartitionIndex": tp.partition, "PartitionErrorCode": _as_known(call, error, 2)})
         for _, results in answers[0].results
         for tp, error in results
     ]
@@ -99,6 +105,10 @@ def _add_offsets(call: Call) -> list[Any]:
             body["TransactionalId"], body["ProducerId"], body["ProducerEpoch"], body["GroupId"]
         )
     ]
+
+
+def _offsets_added(call: Call, answers: list[Any]) -> Body:
+    return {"ErrorCode": _as_known(call, answers[0].error, 2)}
 
 
 def _end(call: Call) -> list[Any]:
@@ -193,14 +203,17 @@ def _producers(call: Call, answers: list[Any]) -> Body:
 
 
 def _ended(call: Call, answers: list[Any]) -> Body:
-    found = producer(call, answers)
-    return found if call.version >= 5 else {"ErrorCode": found["ErrorCode"]}
+    (answer,) = answers
+    found: Body = {"ErrorCode": _as_known(call, answer.error, 2)}
+    if call.version >= 5:
+        found |= {"ProducerId": answer.producer_id, "ProducerEpoch": answer.producer_epoch}
+    return found
 
 
 TRANSACTIONS: dict[str, Adapter] = {
-    "InitProducerId": Adapter(0, 5, _init, producer),
+    "InitProducerId": Adapter(0, 5, _init, _initialized),
     "AddPartitionsToTxn": Adapter(0, 3, _add_partitions, _partitions_added),
-    "AddOffsetsToTxn": Adapter(0, 4, _add_offsets, error_alone),
+    "AddOffsetsToTxn": Adapter(0, 4, _add_offsets, _offsets_added),
     "EndTxn": Adapter(0, 5, _end, _ended),
     "TxnOffsetCommit": Adapter(0, 5, _commit, partition_errors),
     "DescribeTransactions": Adapter(0, 0, _describe, _described),

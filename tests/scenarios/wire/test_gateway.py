@@ -170,11 +170,74 @@ def test_settings_have_values_sources_and_types(client: Connection) -> None:
 
     assert told("retention.ms") == ("60000", 1, 5)
     assert told("cleanup.policy")[0] == "delete,compact"
-    assert told("min.insync.replicas") == ("2", 4, 3)
+    assert told("min.insync.replicas") == ("2", 3, 3)  # with ELR it is the cluster's (KIP-966)
     assert told("unclean.leader.election.enable") == ("false", 5, 1)
     asked = {"ResourceType": 2, "ResourceName": "none", "ConfigurationKeys": None}
     (found,) = client.ask("DescribeConfigs", {"Resources": [asked]})["Results"]
     assert found["ErrorCode"] == Errors.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_a_setting_has_the_synonyms_of_which_it_could_come(client: Connection) -> None:
+    """ConfigHelper.configSynonyms: a topic's setting, then the broker's own under its name."""
+    client.create("synonyms", retention_ms="60000")
+    asked = {
+        "ResourceType": 2, "ResourceName": "synonyms",
+        "ConfigurationKeys": ["retention.ms", "segment.ms", "min.insync.replicas"],
+    }  # fmt: skip
+    body = {"Resources": [asked], "IncludeSynonyms": True}
+    (found,) = client.ask("DescribeConfigs", body)["Results"]
+    told = {
+        row["Name"]: [(each["Name"], each["Value"], each["Source"]) for each in row["Synonyms"]]
+        for row in found["Configs"]
+    }
+    assert told == {
+        "retention.ms": [("retention.ms", "60000", 1)],  # log.retention.hours has the default
+        "segment.ms": [],
+        "min.insync.replicas": [
+            ("min.insync.replicas", "2", 3), ("min.insync.replicas", "2", 4),
+            ("min.insync.replicas", "1", 5),
+        ],
+    }  # fmt: skip
+    (found,) = client.ask("DescribeConfigs", {"Resources": [asked]})["Results"]
+    assert [row["Synonyms"] for row in found["Configs"]] == [[], [], []]
+
+
+def test_old_clients_hear_of_no_feature_that_may_be_0(client: Connection) -> None:
+    """KAFKA-17492: they cannot read a level of 0."""
+    asked = {"ClientSoftwareName": "some", "ClientSoftwareVersion": "1"}
+    new, old = [client.ask("ApiVersions", asked, each)["SupportedFeatures"] for each in (4, 3)]
+    assert {row["Name"] for row in new} >= {"metadata.version", "share.version"}
+    assert old == [row for row in new if row["MinVersion"] > 0]
+
+
+def test_old_clients_hear_of_a_wrong_epoch_where_they_are_fenced(client: Connection) -> None:
+    """KIP-588 gave being fenced an error code of its own, and the requests new versions."""
+    asked = {"TransactionalId": "fenced", "TransactionTimeoutMs": 60_000}
+    coordinator = None
+    for _ in range(50):
+        found = client.ask("FindCoordinator", {"CoordinatorKeys": ["fenced"], "KeyType": 1})
+        (row,) = found["Coordinators"]
+        if row["ErrorCode"] == 0:
+            coordinator = Connection(client.session, f"broker-{row['NodeId']}")
+            break
+        client.run(100_000)
+    assert coordinator is not None
+    first = coordinator.ask("InitProducerId", {**asked, "ProducerId": -1, "ProducerEpoch": -1})
+    while first["ErrorCode"] != 0:
+        client.run(100_000)
+        first = coordinator.ask("InitProducerId", {**asked, "ProducerId": -1, "ProducerEpoch": -1})
+    coordinator.ask("InitProducerId", {**asked, "ProducerId": -1, "ProducerEpoch": -1})
+    who = {"ProducerId": first["ProducerId"], "ProducerEpoch": first["ProducerEpoch"]}
+    body = {"TransactionalId": "fenced", **who}
+    told = [
+        coordinator.ask("AddOffsetsToTxn", {**body, "GroupId": "g"}, version)["ErrorCode"]
+        for version in (1, 2)
+    ]
+    told += [
+        coordinator.ask("EndTxn", {**body, "Committed": True}, version)["ErrorCode"]
+        for version in (1, 2)
+    ]
+    assert told == [Errors.INVALID_PRODUCER_EPOCH, Errors.PRODUCER_FENCED] * 2
 
 
 def test_validate_only_changes_nothing(client: Connection) -> None:
