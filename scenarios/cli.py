@@ -54,6 +54,7 @@ COMMANDS = {
     "replay": "runs.replay",
     "serve": "serving.serve",
     "inject": "serving.inject",
+    "answer": "serving.answer",
     "heal": "serving.heal",
     "status": "serving.status",
     "search": "searching.search",

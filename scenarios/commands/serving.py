@@ -171,8 +171,34 @@ def inject(
     return OK
 
 
+def answer(
+    api: Annotated[str, typer.Argument(help="Kafka's name of a request: Produce, Fetch, …")],
+    error: Annotated[
+        str, typer.Option("--error", metavar="NAME", help="The error; no broker sees the request.")
+    ] = "",
+    delay: Annotated[
+        str, typer.Option("--delay", metavar="TIME", help="The response leaves so much later.")
+    ] = "",
+    lose: Annotated[bool, typer.Option("--lose", help="The response is lost.")] = False,
+    reset: Annotated[
+        bool, typer.Option("--reset", help="The connection is reset instead of a response.")
+    ] = False,
+    count: Annotated[int, typer.Option("--count", help="For how many requests.")] = 1,
+    client: Annotated[str, typer.Option("--client", help="Only of this client id.")] = "",
+    node: Annotated[str, typer.Option("--node", help="Only at this broker.")] = "",
+    topic: Annotated[str, typer.Option("--topic", help="Only with this topic.")] = "",
+    port: Port = PORT,
+) -> int:
+    """Answer the next requests of an API with an error, late, or not at all, while serve runs."""
+    given = {"error": error, "delay": delay, "lose": lose, "reset": reset, "client": client,
+             "node": node, "topic": topic}  # fmt: skip
+    table = {"api": api, "count": count, **{key: each for key, each in given.items() if each}}
+    say(f"answers: {control.ask(port, 'POST', '/answer', table)['answers']}")
+    return OK
+
+
 def heal(port: Port = PORT) -> int:
-    """End all faults in the cluster that kafkasim serve runs, and start what is down."""
+    """End all faults and answers in the cluster that kafkasim serve runs; start what is down."""
     control.ask(port, "POST", "/heal", {})
     say("healed")
     return OK
@@ -198,6 +224,8 @@ def status(
         say(f"  {client}")
     for fault in told["faults"]:
         say(f"  fault: {fault}")
+    for waiting in told["answers"]:
+        say(f"  answer: {waiting}")
     return OK
 
 

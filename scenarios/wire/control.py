@@ -1,12 +1,17 @@
 """The control port of a server, and how commands find it: JSON over HTTP on loopback, with a token.
 
     POST /fault   {"kind": "gc-pause", "node": "broker-1", "for": "15s"}    a table of [[faults]]
+    POST /answer  {"api": "Produce", "error": "NOT_LEADER_OR_FOLLOWER", "count": 3}    answers.py
     POST /heal    {}
+    POST /wait    {"path": ["partitions", "orders-0", "leader"], "is": 2, "within": "30s"}
     GET  /status
+    GET  /asked   how many requests of each API each client has sent
 
 Each request has the header ``Authorization: Bearer TOKEN``. A wrong table gives status 400 and
-``{"error": "one line"}``. Requests with an Origin, as browsers send, are refused. The server writes
-its address and token to a file that only its user can read; ``kafkasim inject`` reads it there.
+``{"error": "one line"}``. ``/wait`` returns the status once what a path leads to in it has a value
+(``is``), or is at least a number (``at-least``; of a list its length counts). Requests with an
+Origin, as browsers send, are refused. The server writes its address and token to a file that only
+its user can read; ``kafkasim inject`` reads it there.
 """
 
 from __future__ import annotations
@@ -19,6 +24,7 @@ import random
 import socket
 import stat
 import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
@@ -29,11 +35,16 @@ from pathlib import Path
 from tempfile import gettempdir
 from typing import Any
 
+from kafkasim.scenarios.language.units import duration_us
 from kafkasim.scenarios.wire.failures import SessionError
 from kafkasim.scenarios.wire.serving import Server
+from kafkasim.scenarios.wire.session import described
 
 BODY_MAX = 1 << 20
 ANSWER_WITHIN_S = 30.0
+WAIT_MAX_S = 600.0
+POLL_S = 0.05
+PATHS = "there are POST /fault, /answer, /heal and /wait, GET /status and /asked"
 
 _Command = Callable[[], Mapping[str, Any]]
 
@@ -69,13 +80,33 @@ class Control:
 
         commands: dict[tuple[str, str], _Command] = {
             ("POST", "/fault"): lambda: {"armed": server.inject(body)},
+            ("POST", "/answer"): lambda: {"answers": server.answer(body)},
             ("POST", "/heal"): heal,
             ("GET", "/status"): lambda: status(server),
+            ("GET", "/asked"): server.session.asked,
         }
+        if (method, path) == ("POST", "/wait"):
+            return self._wait(body)
         done: Future[Mapping[str, Any]] = Future()
         self._commands.put((commands[method, path], done))
         self._bell.send(b"!")
         return done.result(ANSWER_WITHIN_S)
+
+    def _wait(self, body: Any) -> Mapping[str, Any]:
+        """Return the status once it shows what is waited for.
+
+        Raises:
+            SessionError: it does not within the time, or the request is wrong.
+        """
+        meets, within_s = _condition(body)
+        deadline = time.monotonic() + within_s
+        while True:
+            found = self.answer("GET", "/status", {})
+            if meets(found):
+                return found
+            if time.monotonic() > deadline:
+                raise SessionError(f"not within {within_s:g} s: {json.dumps(body)}")
+            time.sleep(POLL_S)
 
     def close(self) -> None:
         """Close the port."""
@@ -92,6 +123,38 @@ class Control:
                 done.set_result(command())
             except Exception as error:
                 done.set_exception(error)
+
+
+def _condition(body: Mapping[str, Any]) -> tuple[Callable[[Any], bool], float]:
+    """Return what ``/wait`` waits for, and for how many seconds at most.
+
+    Raises:
+        SessionError: the request is wrong.
+    """
+    path, wanted = (
+        body.get("path"),
+        {each: body[each] for each in ("is", "at-least") if each in body},
+    )
+    if not isinstance(path, list) or len(wanted) != 1 or {*body} - {"path", "within", *wanted}:
+        raise SessionError("wait: give path (a list), and is or at-least; within is optional")
+    try:
+        within_s = duration_us(body.get("within", "30s")) / 1e6
+    except ValueError as error:
+        raise SessionError(f"within: {error}") from None
+    ((how, value),) = wanted.items()
+
+    def meets(found: Any) -> bool:
+        for step in path:
+            try:
+                found = found[step]
+            except (KeyError, IndexError, TypeError):
+                return False
+        if how == "is":
+            return bool(found == value)
+        size = len(found) if isinstance(found, list | dict | str) else found
+        return isinstance(size, int | float) and size >= value
+
+    return meets, min(within_s, WAIT_MAX_S)
 
 
 def status(server: Server) -> dict[str, Any]:
@@ -115,7 +178,8 @@ def status(server: Server) -> dict[str, Any]:
         },
         "clients": list(server.session.hosts),
         "connections": len(server.connections),
-        "faults": [f"{fault.kind} {'+'.join(fault.targets)}" for fault in injector.active],
+        "faults": [described(fault) for fault in injector.active],
+        "answers": [str(answer) for answer in server.session.answers.waiting],
         "skipped": [f"{fault.kind}: {why}" for fault, why in injector.skipped],
     }  # fmt: skip
 
@@ -147,7 +211,7 @@ class _Handler(BaseHTTPRequestHandler):
                 raise ValueError("the body must be a JSON object")
             self._say(200, self.control.answer(method, self.path, body))
         except KeyError:
-            self._say(404, {"error": "there are POST /fault, POST /heal and GET /status"})
+            self._say(404, {"error": PATHS})
         except (ValueError, RecursionError) as error:
             self._say(400, {"error": str(error)})
         except FutureTimeout:

@@ -93,8 +93,24 @@ class KafkaCluster:
         finally:
             self.heal()
 
+    def answer(self, api: str, *, count: int = 1, **keys: Any) -> None:
+        """Answer the next requests of an API with ``error=NAME``, late (``delay="2s"``), or not.
+
+        Other keys are those of ``answers.py``: ``lose=True``, ``reset=True``, ``client``, ``node``,
+        ``topic``.
+
+        Raises:
+            SessionError: the answer is wrong.
+        """
+        control.ask(self._port, "POST", "/answer", {"api": api, "count": count, **keys})
+
+    def asked(self) -> dict[str, dict[str, int]]:
+        """Return how many requests of each API each client has sent, by ``outside/CLIENT-ID``."""
+        found: dict[str, dict[str, int]] = control.ask(self._port, "GET", "/asked")
+        return found
+
     def heal(self) -> None:
-        """End all faults, and start what is down."""
+        """End all faults and answers, and start what is down."""
         control.ask(self._port, "POST", "/heal", {})
 
     def status(self) -> dict[str, Any]:

@@ -17,8 +17,9 @@ from typing import Any, Protocol
 from kafkasim.model.errors import Errors
 from kafkasim.model.facts import Acked
 from kafkasim.model.messages import ProduceRequest, ProduceResponse
-from kafkasim.scenarios.wire.adapters.base import Call, Served
+from kafkasim.scenarios.wire.adapters.base import Body, Call, Served
 from kafkasim.scenarios.wire.adapters.table import ADAPTERS, serves, unsupported_versions
+from kafkasim.scenarios.wire.answers import Answer, Answers
 from kafkasim.scenarios.wire.schemas import API_VERSIONS, Header, Malformed, Schemas
 from kafkasim.sim.net.sockets import NetworkCard, Packet, Socket
 from kafkasim.sim.world import World
@@ -27,6 +28,7 @@ FRAME_MAX = 104_857_600
 """socket.request.max.bytes: a longer frame closes the connection."""
 
 FRAME_MIN = 8
+PRODUCE, METADATA = 0, 3
 IN_FLIGHT_MAX = 1000
 """How many requests of one connection may be on their way; a client that sends more is refused."""
 
@@ -52,6 +54,7 @@ class OutsideHost:
         world.topology.add_host(name, "rack-0", "dc-0")
         world.network.attach(self.card, (name,))
         self.arrives_at_client = self.arrives_at_server = (world.network.arrive,)
+        self.asked: dict[int, int] = {}  # requests of the client so far, by api key
         self._links: dict[int, Link] = {}
         self._connections = 0
 
@@ -102,24 +105,37 @@ class OutsideHost:
 
 
 class _Exchange:
-    """A request of a client: the call it has become, and the responses so far."""
+    """A request of a client: the call it has become, and the responses so far.
 
-    __slots__ = ("answers", "call", "header", "sent_us")
+    ``response`` is what the client gets, None before it may be sent.
+    """
 
-    def __init__(self, header: Header, call: Call, sent_us: int) -> None:
-        self.header, self.call, self.sent_us = header, call, sent_us
+    __slots__ = ("answer", "answers", "call", "header", "response", "sent_us")
+
+    def __init__(self, header: Header, call: Call, sent_us: int, answer: Answer | None) -> None:
+        self.header, self.call, self.sent_us, self.answer = header, call, sent_us, answer
         self.answers: list[Any] = []
+        self.response: bytearray | None = None
 
 
 class Link:
     """One connection of an outside client to one broker, from its bytes to messages and back."""
 
     def __init__(
-        self, schemas: Schemas, host: OutsideHost, address: str, broker: Served, client: Client
+        self,
+        schemas: Schemas,
+        host: OutsideHost,
+        address: str,
+        broker: Served,
+        client: Client,
+        answers: Answers,
     ) -> None:
         self._schemas, self._host, self._broker, self._client = schemas, host, broker, client
+        self._address, self._answers = address, answers
         self._buffer = bytearray()
         self._exchanges: dict[int, _Exchange] = {}  # by the correlation of a message
+        self._order: deque[_Exchange] = deque()  # those that get a response, as they were sent
+        self._silent = False  # a response was lost: no other one follows it
         self._waiting: deque[tuple[int, Any]] = deque()  # before the connection is open
         self._next = 0
         self._open = False
@@ -171,15 +187,37 @@ class Link:
         if exchange is None:
             return
         exchange.answers.append(message)
-        call, header = exchange.call, exchange.header
-        if len(exchange.answers) < len(call.messages):
-            return
-        if isinstance(message, ProduceResponse):
-            self._record_acks(call.messages[0], message, exchange.sent_us)
-        body = ADAPTERS[header.key].response(call, exchange.answers)
-        self._client.send(
-            self._schemas.encode_response(header.key, header.version, header.correlation, body)
+        if len(exchange.answers) == len(exchange.call.messages):
+            answer = exchange.answer
+            body = ADAPTERS[exchange.header.key].response(exchange.call, exchange.answers)
+            if answer is None:
+                self._finish(exchange, body)
+            elif answer.table.delay is not None:
+                late = self._host.world.now + answer.table.delay
+                self._host.world.kernel.at(late, self._finish, exchange, body)
+            elif answer.error is not None:  # of Metadata: its brokers are needed
+                rows = [
+                    {**row, "ErrorCode": answer.error, "Partitions": []} for row in body["Topics"]
+                ]
+                self._finish(exchange, {**body, "Topics": rows})
+            elif answer.table.lose:
+                self._silent = True
+            else:
+                self._host.close(self._socket)
+                self.ended("reset")
+
+    def _finish(self, exchange: _Exchange, body: Body) -> None:
+        """Send a response, and those that have waited behind it."""
+        header, order = exchange.header, self._order
+        exchange.response = self._schemas.encode_response(
+            header.key, header.version, header.correlation, body
         )
+        while order and order[0].response is not None and not self._dead and not self._silent:
+            first = order.popleft()
+            if first.answers and isinstance(first.answers[0], ProduceResponse):
+                self._record_acks(first.call.messages[0], first.answers[0], first.sent_us)
+            assert first.response is not None
+            self._client.send(first.response)
 
     def _refuse(self, reason: str) -> None:
         self.close()
@@ -195,13 +233,29 @@ class Link:
                 self._schemas.encode_response(API_VERSIONS, 0, header.correlation, body)
             )
             return
-        if len(self._exchanges) >= IN_FLIGHT_MAX:
+        if len(self._order) >= IN_FLIGHT_MAX:
             raise Malformed(f"more than {IN_FLIGHT_MAX} requests without a response")
         body = self._schemas.decode_request(header, frame, at)
         call = Call(header.version, body, header.client_id or "", self._broker)
+        asked = self._host.asked
+        asked[header.key] = asked.get(header.key, 0) + 1
+        answer = None
+        if self._answers.waiting:
+            answer = self._answers.take(header.key, self._address, call)
+        exchange = _Exchange(header, call, self._host.world.now, answer)
+        silent = header.key == PRODUCE and body["Acks"] == 0
+        if answer is not None and silent and (answer.table.reset or answer.error is not None):
+            self.close()  # what a broker does that cannot answer with an error
+            self._client.ended("closed")
+            return
+        if not silent:
+            self._order.append(exchange)
+        if answer is not None and answer.error is not None and header.key != METADATA:
+            self._finish(
+                exchange, self._answers.error_body(header.key, header.version, body, answer.error)
+            )
+            return
         call.messages = ADAPTERS[header.key].request(call)
-        exchange = _Exchange(header, call, self._host.world.now)
-        silent = isinstance(call.messages[0], ProduceRequest) and call.messages[0].acks == 0
         for message in call.messages:
             self._next += 1
             if not silent:

@@ -149,7 +149,7 @@ def read_inputs(path: Path) -> Iterator[list[Any]]:
             yield row
 
 
-_SHAPES = {"open": 5, "data": 4, "close": 3, "fault": 3, "heal": 2, "end": 4}
+_SHAPES = {"open": 5, "data": 4, "close": 3, "fault": 3, "answer": 3, "heal": 2, "end": 4}
 """How many items a line of each kind has."""
 
 
@@ -227,6 +227,8 @@ def _apply(session: Session, what: str, rest: list[Any]) -> None:
         session.close(rest[0])
     elif what == "fault":
         session.inject(rest[0])
+    elif what == "answer":
+        session.answer(rest[0])
     else:
         session.heal()
 

@@ -180,6 +180,16 @@ class Server:
         self._note("fault", table)
         return told
 
+    def answer(self, table: dict[str, Any]) -> str:
+        """Answer the next requests of an API otherwise; return what it is.
+
+        Raises:
+            SessionError: the table is wrong.
+        """
+        told = self.session.answer(table)
+        self._note("answer", table)
+        return told
+
     def heal(self) -> None:
         """End all faults."""
         self._note("heal")

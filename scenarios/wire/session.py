@@ -22,10 +22,11 @@ from kafkasim.scenarios.language.tables import FaultTable, Scenario
 from kafkasim.scenarios.language.translate import translate
 from kafkasim.scenarios.running.cluster_run import ClusterRun
 from kafkasim.scenarios.running.runner import ScenarioRun
+from kafkasim.scenarios.wire.answers import Answers
 from kafkasim.scenarios.wire.failures import SessionError
 from kafkasim.scenarios.wire.gateway import Client, Link, OutsideHost
 from kafkasim.scenarios.wire.schemas import Schemas, served_schemas
-from kafkasim.sim.faults.kinds import KINDS, FaultError, validate
+from kafkasim.sim.faults.kinds import KINDS, Fault, FaultError, validate
 
 OUTSIDE_PREFIX = "outside/"
 HOSTS_MAX = 10_000
@@ -95,6 +96,7 @@ class Session:
         self.links: dict[int, Link] = {}
         self.hosts: dict[str, OutsideHost] = {}
         self._schemas = schemas or served_schemas()
+        self.answers = Answers(self._schemas, tuple(ports))
         self._draws = random.Random(run.seed)  # of any-KIND selectors and ranges of durations
 
     def open(self, number: int, node: str, client_id: str, client: Client) -> Link:
@@ -112,7 +114,7 @@ class Session:
                 raise SessionError(f"more than {HOSTS_MAX} client ids")
             host = self.hosts[name] = OutsideHost(self.run.world, name)
         broker = _Broker(self.run, node, self.ports)
-        link = self.links[number] = Link(self._schemas, host, node, broker, client)
+        link = self.links[number] = Link(self._schemas, host, node, broker, client, self.answers)
         return link
 
     def data(self, number: int, data: bytes) -> None:
@@ -151,7 +153,23 @@ class Session:
         except FaultError as error:
             raise SessionError(str(error)) from None
         self.run.faults.injector.arm([fault], self.run.world.now)
-        return f"{fault.kind} {'+'.join(fault.targets)}"
+        return described(fault)
+
+    def answer(self, data: Mapping[str, Any]) -> str:
+        """Answer the next requests of an API with an error, late, or not at all; return what it is.
+
+        Raises:
+            SessionError: the table is wrong (:mod:`.answers`).
+        """
+        return str(self.answers.add(data))
+
+    def asked(self) -> dict[str, dict[str, int]]:
+        """Return how many requests of each API each client has sent so far."""
+        apis = self._schemas.apis
+        return {
+            name: {apis[key]["name"]: count for key, count in sorted(host.asked.items())}
+            for name, host in self.hosts.items()
+        }
 
     def _with_servers(self, table: FaultTable) -> list[str]:
         """Return the far side of a link with all other servers in place of their common name."""
@@ -161,9 +179,16 @@ class Session:
         return list(dict.fromkeys([*named, *[each for each in table.peers if each != SERVERS]]))
 
     def heal(self) -> None:
-        """End all faults and start what they took down; later faults may start again."""
+        """End all faults and answers, and start what they took down; later faults may start."""
+        self.answers.clear()
         self.run.faults.heal()
         self.run.faults.injector.armed = True
+
+
+def described(fault: Fault) -> str:
+    """Return a fault as a line says it: its kind, where it is, and the far side of a link."""
+    far = f" | {'+'.join(fault.others)}" if fault.others else ""
+    return f"{fault.kind} {'+'.join(fault.targets)}{far}"
 
 
 def scenario_served(scenario: Scenario, workloads: bool, faults: bool) -> Scenario:

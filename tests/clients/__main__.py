@@ -91,6 +91,7 @@ def run_suite(suite: Suite, directory: Path, tests: tuple[str, ...]) -> Results:
 
 def main(arguments: list[str]) -> int:
     """Run suites, print a line for each; return the exit code."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that suite and server end, too
     options = _options(arguments)
     expected = tomllib.loads(EXPECTED.read_text())
     code = 0

@@ -300,7 +300,7 @@ def test_a_fault_cuts_one_client_off_from_one_broker(session: Session) -> None:
     body = {"Topics": [], "AllowAutoTopicCreation": False}
     assert cut.ask("Metadata", body)
     table = {"kind": "partition", "node": "broker-2", "peers": ["outside/cut-off"], "for": "40s"}
-    assert session.inject(table) == "partition broker-2"
+    assert session.inject(table) == "partition broker-2 | outside/cut-off"
     cut.write("Metadata", body)
     assert other.ask("Metadata", body)
     assert cut.frame() is None

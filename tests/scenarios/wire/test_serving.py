@@ -20,6 +20,7 @@ from kafka.admin import KafkaAdminClient, NewTopic
 
 from kafkasim.scenarios.cli import invoke
 from kafkasim.scenarios.wire import control
+from kafkasim.scenarios.wire.failures import SessionError
 from kafkasim.scenarios.wire.journal import replay_journal
 from kafkasim.scenarios.wire.serving import bound
 
@@ -170,6 +171,35 @@ def test_commands_say_what_is_wrong_in_one_line(
     served.stop()
     assert invoke(["status", "--port", port]) == 2
     assert not os.path.exists(control.place(int(port)))
+
+
+def test_single_requests_are_answered_otherwise_and_the_session_replays(
+    served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    port = str(served.ports[0])
+    producer = KafkaProducer(
+        bootstrap_servers=served.bootstrap, enable_idempotence=True, client_id="payments"
+    )
+    assert producer.send("orders", b"1").get(20).offset == 0
+    error = ["--error", "NOT_LEADER_OR_FOLLOWER", "--count", "2", "--client", "payments"]
+    assert invoke(["answer", "Produce", *error, "--port", port]) == 0
+    assert invoke(["answer", "Metadata", "--delay", "300ms", "--port", port]) == 0
+    assert invoke(["answer", "Produce", "--port", port]) == 2
+    assert "answers: Produce: NOT_LEADER_OR_FOLLOWER, 2 left" in capsys.readouterr().out
+    assert producer.send("orders", b"2").get(20).offset >= 0
+    producer.close()
+    asked = served.ask("GET", "/asked")["outside/payments"]
+    assert asked["Produce"] >= 4
+    leader = {"path": ["partitions", "orders-0", "leader"], "at-least": 1, "within": "10s"}
+    state = served.ask("POST", "/wait", leader)
+    assert state["answers"] == []
+    with pytest.raises(SessionError, match=r"not within 0\.1 s"):
+        served.ask("POST", "/wait", {"path": ["connections"], "is": 99, "within": "100ms"})
+    with pytest.raises(SessionError, match="give path"):
+        served.ask("POST", "/wait", {"path": "connections", "is": 0})
+    served.stop()
+    again = replay_journal(served.journal, tmp_path / "run")
+    assert (again.same_digest, again.result.verdict) == (True, "pass")
 
 
 def test_a_port_that_is_taken_is_an_error_and_port_0_is_free() -> None:
