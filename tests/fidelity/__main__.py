@@ -29,6 +29,7 @@ from tests.fidelity import (
     kafka_server_assignors,
     kafka_settings,
     kafka_share_groups,
+    kafka_topologies,
     schema_table,
 )
 from tests.fidelity.conversations import all_answers
@@ -73,6 +74,7 @@ PARTS = {
     "assignments": Part(kafka_assignors.VERSIONS, kafka_assignors.ask),
     "last_epochs": Part(kafka_last_epochs.VERSIONS, kafka_last_epochs.ask),
     "cleaned": Part(kafka_cleaner.VERSIONS, kafka_cleaner.ask),
+    "topologies": Part(kafka_topologies.VERSIONS, kafka_topologies.ask),
     "schemas": Part((schema_table.VERSION,), schema_table.ask, schema_table.TABLE),
     "answers": Part((*VERSIONS, ZOOKEEPER), answers),
 }

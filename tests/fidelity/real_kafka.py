@@ -33,7 +33,7 @@ DIRECTORY_ID = "MDAwMDAwMDAwMDAwMDEwMA"
 
 POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
 <groupId>kafkasim</groupId><artifactId>fidelity</artifactId><version>1</version><dependencies>
-<dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId>
+<dependency><groupId>org.apache.kafka</groupId><artifactId>{artifact}</artifactId>
 <version>{version}</version></dependency></dependencies></project>
 """
 
@@ -48,20 +48,29 @@ def jars(version: str) -> Path:
     Raises:
         NoKafka: java or mvn is missing, or Maven could not fetch the jars.
     """
+    return fetched("kafka_2.13", version, CACHE / f"kafka-{version}")
+
+
+def fetched(artifact: str, version: str, place: Path | None = None) -> Path:
+    """Return the directory with the jars of an artifact of Kafka and of what it needs.
+
+    Raises:
+        NoKafka: java or mvn is missing, or Maven could not fetch the jars.
+    """
     for program in ("java", "mvn"):
         if shutil.which(program) is None:
             raise NoKafka(f"{program} is not on PATH: real Kafka needs JDK 17 or newer and Maven")
-    place = CACHE / f"kafka-{version}"
+    place = place or CACHE / f"{artifact}-{version}"
     libs = place / "libs"
     if not (place / "complete").exists():
         place.mkdir(parents=True, exist_ok=True)
-        (place / "pom.xml").write_text(POM.format(version=version))
+        (place / "pom.xml").write_text(POM.format(artifact=artifact, version=version))
         command = ["mvn", "-q", "-B", "dependency:copy-dependencies", "-DincludeScope=runtime"]
         done = subprocess.run(
             [*command, f"-DoutputDirectory={libs}"], cwd=place, capture_output=True, text=True
         )
         if done.returncode != 0:
-            raise NoKafka(f"mvn could not fetch Kafka {version}: {done.stdout[-400:].strip()}")
+            raise NoKafka(f"mvn could not fetch {artifact} {version}: {done.stdout[-400:].strip()}")
         (place / "complete").touch()
     return libs
 

@@ -513,6 +513,11 @@ class WindowedKStream(_Grouped):
         super().__init__(graph, name, sources, node, repartition_required, topic)
         self._windows, self._emit_final, self._of = windows, False, grouped
 
+    @property
+    def has_sessions(self) -> bool:
+        """Whether the windows are sessions."""
+        return isinstance(self._windows, SessionWindows)
+
     def emitStrategy(self, strategy: str) -> WindowedKStream:
         """Emit `on-window-update` (the default) or `on-window-close` (KIP-825)."""
         self._emit_final = strategy == "on-window-close"

@@ -122,7 +122,10 @@ class StreamJoinProcessor(Processor):
 
     def _emit_unjoined(self) -> None:
         clock, windows = self._clock, self._join.windows
-        if clock.min_time_ms + self._after_ms + windows.grace_ms >= clock.stream_time_ms:
+        # With nothing waiting, Kafka's sum overflows: the timer then begins anew all the same.
+        look_back_ms = self._after_ms + windows.grace_ms
+        overflows = clock.min_time_ms + look_back_ms > FOREVER
+        if not overflows and clock.min_time_ms + look_back_ms >= clock.stream_time_ms:
             return
         if not clock.timer.due(self.context.now_ms):
             return
@@ -133,8 +136,8 @@ class StreamJoinProcessor(Processor):
             clock.min_time_ms = key.timestamp
             if left_open and right_open:
                 break
-            look_back_ms = windows.after_ms if key.left else windows.before_ms
-            if key.timestamp + look_back_ms + windows.grace_ms >= clock.stream_time_ms:
+            opens_ms = windows.after_ms if key.left else windows.before_ms
+            if key.timestamp + opens_ms + windows.grace_ms >= clock.stream_time_ms:
                 left_open, right_open = left_open or key.left, right_open or not key.left
                 continue
             if emitted:

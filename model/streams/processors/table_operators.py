@@ -40,6 +40,8 @@ class TableMap(TableOperator):
         """``spec`` is None if the table is not materialised."""
         self.stores = () if spec is None else (spec,)
         self.compute, self.filters, self._parent = compute, filters, parent
+        if filters:  # it can then be silent about keys that stay out
+            self.sends_old = parent.enable_sending_old_values(False)
 
     def enable_sending_old_values(self, force: bool) -> bool:
         """Send old values if there is a store, or if the parent sends them."""

@@ -138,12 +138,17 @@ class Cached:
         self.cache.clear()
 
     def all(self) -> list[tuple[Any, Any]]:
-        """Return all entries of the store and, over them, of the cache."""
+        """Return all entries of the store and, over them, of the cache.
+
+        What is in the cache is seen for longer than the retention of the store.
+        """
         merged = dict(self.inner.all())
+        orders = {key: self.inner.order(self._stored(key)) for key in merged}
         for key, entry in self.cache.entries.items():
             merged[self._shown(key)] = entry.value
+            orders[self._shown(key)] = self.inner.order(key)
         found = [key for key, value in merged.items() if value is not None]
-        return [(key, merged[key]) for key in sorted(found, key=serialized)]
+        return [(key, merged[key]) for key in sorted(found, key=orders.__getitem__)]
 
     def _write(self, key: Any, value: Any) -> None:
         self.cache.put(key, value, self._context.record_context)
@@ -168,6 +173,11 @@ class Cached:
         return 0 if entry.context is None else entry.context.timestamp
 
     def _shown(self, key: Any) -> Any:
+        """Return a key of the cache as processors see it."""
+        return key
+
+    def _stored(self, key: Any) -> Any:
+        """Return a key that processors see as the cache has it."""
         return key
 
     def _read(self, key: Any) -> Any:
@@ -249,6 +259,9 @@ class CachingWindowStore(Cached):
 
     def _shown(self, key: Any) -> Any:
         return Windowed(key.key, key.start, key.start + self.inner.spec.window_size_ms)
+
+    def _stored(self, key: Any) -> Any:
+        return WindowKey(key.key, key.start, 0)
 
     def _read(self, key: Any) -> Any:
         return self.inner.get(key.key, key.start)

@@ -44,7 +44,7 @@ class KeyValueStore(Store):
 
     def all(self) -> list[tuple[Any, Any]]:
         """Return all entries, in the order of their keys' bytes."""
-        return [(key, self.entries[key]) for key in sorted(self.entries, key=serialized)]
+        return [(key, self.entries[key]) for key in sorted(self.entries, key=self.order)]
 
     def range(self, first: Any, last: Any) -> list[tuple[Any, Any]]:
         """Return the entries from one key to another, inclusive; None is open."""
@@ -59,6 +59,10 @@ class KeyValueStore(Store):
         """Apply a changelog record; a timestamped value gets the record's timestamp."""
         plain = self.spec.kind is StoreKind.PLAIN
         self._set(key, value if plain else timestamped(value, timestamp))
+
+    def order(self, key: Any) -> bytes:
+        """Return by what entries are ordered."""
+        return serialized(key)
 
     def _set(self, key: Any, value: Any) -> None:
         if key is None:

@@ -13,8 +13,8 @@ MIN_SEGMENT_INTERVAL_MS = 60_000
 class Segments:
     """The clock of a windowed store: the largest timestamp that was written to it."""
 
-    def __init__(self, retention_ms: int) -> None:
-        self._retention_ms = retention_ms
+    def __init__(self, retention_ms: int, time_ordered: bool = False) -> None:
+        self._retention_ms, self._time_ordered = retention_ms, time_ordered
         self._interval_ms = max(retention_ms // 2, MIN_SEGMENT_INTERVAL_MS)
         self.observed_ms = -1
 
@@ -33,5 +33,8 @@ class Segments:
         return quotient if timestamp >= 0 else -quotient
 
     def oldest_visible(self) -> int:
-        """Return the oldest timestamp that a read sees (getActualFrom)."""
-        return self.observed_ms - self._retention_ms + 1
+        """Return the oldest timestamp that a read sees (getActualFrom).
+
+        A time-ordered store shows one more millisecond (AbstractDualSchema…getActualFrom).
+        """
+        return self.observed_ms - self._retention_ms + (0 if self._time_ordered else 1)

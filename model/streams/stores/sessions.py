@@ -50,29 +50,30 @@ class SessionStore(Store):
             for session in self._by_key.get(key, ())
             if session.end >= oldest and session.start <= latest_start
         ]
-        return [(session, self.entries[session]) for session in sorted(found, key=self._order)]
+        return [(session, self.entries[session]) for session in sorted(found, key=self.order)]
 
     def find_ended(self, earliest_end: int, latest_end: int) -> list[tuple[Windowed, Any]]:
         """Return the sessions of all keys that end in a span, by their ends.
 
-        Kafka: RocksDBTimeOrderedSessionStore, the store of emit-on-window-close.
+        The retention does not count. Kafka: RocksDBTimeOrderedSessionStore, the store of
+        emit-on-window-close.
         """
-        oldest = max(earliest_end, self._segments.oldest_visible())
-        found = [each for each in self.entries if oldest <= each.end <= latest_end]
+        found = [each for each in self.entries if earliest_end <= each.end <= latest_end]
         found.sort(key=lambda each: (each.end, each.start, serialized(each.key)))
         return [(session, self.entries[session]) for session in found]
 
     def all(self) -> list[tuple[Any, Any]]:
         """Return all sessions that are younger than the retention."""
         oldest = self._segments.oldest_visible()
-        found = sorted((each for each in self.entries if each.end >= oldest), key=self._order)
+        found = sorted((each for each in self.entries if each.end >= oldest), key=self.order)
         return [(session, self.entries[session]) for session in found]
 
     def restore(self, key: Any, value: Any, timestamp: int) -> None:
         """Apply a changelog record, whose key is the session."""
         self._set(key, value)
 
-    def _order(self, session: Windowed) -> tuple[int, bytes]:
+    def order(self, session: Windowed) -> tuple[int, bytes]:
+        """Return by what entries are ordered."""
         return self._segments.segment_of(session.end), serialized(session)
 
     def _set(self, session: Windowed, value: Any) -> bool:

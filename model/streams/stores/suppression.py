@@ -7,8 +7,10 @@ changed since.
 from __future__ import annotations
 
 import heapq
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from kafkasim.model.group.assignors.java import JavaHashSet
 from kafkasim.model.streams.records import Change, RecordContext, StreamRecord, serialized
 from kafkasim.model.streams.stores.base import Store, StoreContext
 from kafkasim.model.streams.topology.nodes import StoreSpec
@@ -25,6 +27,32 @@ class Buffered(NamedTuple):
     context: RecordContext  # of the last update (KAFKA-7895)
 
 
+class _HashSet:
+    """Keys in the order of Java's HashSet<Bytes>, in which they are logged."""
+
+    def __init__(self) -> None:
+        self._set: JavaHashSet[bytes] = JavaHashSet(_bytes_hash)
+        self._keys: dict[bytes, Any] = {}
+
+    def add(self, key: Any) -> None:
+        """Add a key, if it is not there."""
+        data = serialized(key)
+        if data not in self._keys:
+            self._set.add(data)
+            self._keys[data] = key
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter([self._keys[data] for data in self._set])
+
+
+def _bytes_hash(data: bytes) -> int:
+    """Return Arrays.hashCode of bytes, without its sign."""
+    code = 1
+    for each in data:
+        code = (31 * code + (each - 256 if each > 127 else each)) & 0xFFFFFFFF
+    return code
+
+
 class SuppressionBuffer(Store):
     """Updates by key, which leave in the order of their times, then of their keys' bytes."""
 
@@ -36,7 +64,7 @@ class SuppressionBuffer(Store):
         """Forget everything: the buffer is in memory."""
         super().clear()
         self._queue: list[tuple[int, bytes, Any]] = []  # a heap; gone keys stay until seen
-        self._dirty: dict[Any, None] = {}
+        self._dirty = _HashSet()
         self.size_bytes = 0
 
     def __len__(self) -> int:
@@ -52,7 +80,7 @@ class SuppressionBuffer(Store):
         else:
             new = known._replace(change=record.value, context=context)
         self._set(record.key, new)
-        self._dirty[record.key] = None
+        self._dirty.add(record.key)
 
     @property
     def min_timestamp(self) -> int:
@@ -74,7 +102,7 @@ class SuppressionBuffer(Store):
     def evict(self, key: Any) -> None:
         """Let a key leave."""
         self._set(key, None)
-        self._dirty[key] = None
+        self._dirty.add(key)
 
     def prior(self, key: Any) -> Buffered | None:
         """Return what is buffered of a key (priorValueForBuffered)."""
@@ -84,7 +112,7 @@ class SuppressionBuffer(Store):
         """Write to the changelog what has changed; the producer's time stands for no time."""
         for key in self._dirty:
             self._log(key, self.entries.get(key), None)
-        self._dirty.clear()
+        self._dirty = _HashSet()
 
     def all(self) -> list[tuple[Any, Any]]:
         """Return the updates in the order in which they will leave."""

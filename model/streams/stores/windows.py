@@ -26,27 +26,34 @@ class WindowStore(Store):
     def clear(self) -> None:
         """Forget everything."""
         super().clear()
-        self._segments = Segments(self.spec.retention_ms)
+        self._segments = Segments(self.spec.retention_ms, self.spec.time_ordered)
         self._by_key: dict[Any, list[tuple[int, int]]] = {}  # (start, sequence), sorted
         self._by_segment: dict[int, dict[WindowKey, None]] = {}
-        self._sequence = 0
+        self._sequence = 0  # of the last duplicate kept
+        self._logged = 0  # and logged
 
     def put(self, key: Any, value: Any, start: int) -> None:
         """Set the value of a window, or delete it (None), and log the write.
 
-        A join's store ignores None.
+        A join's store ignores None, but logs it, and counts what it logs by itself.
         """
         if self._duplicates:
-            if value is None:
-                return
-            self._sequence = (self._sequence + 1) & 0x7FFFFFFF
-        window = WindowKey(key, start, self._sequence)
-        if not self._set(window, value):
-            self._context.expired()
-        if self._duplicates or value is None:
-            self._log(window, value, self._time())
+            self._logged = (self._logged + 1) & 0x7FFFFFFF
+            if value is not None:
+                self._sequence = (self._sequence + 1) & 0x7FFFFFFF
+                self._put(WindowKey(key, start, self._sequence), value)
+            self._log(WindowKey(key, start, self._logged), value, self._time())
+            return
+        window = WindowKey(key, start, 0)
+        self._put(window, value)
+        if value is None:
+            self._log(window, None, self._time())
         else:
             self._log(window, value.value, value.timestamp)
+
+    def _put(self, window: WindowKey, value: Any) -> None:
+        if not self._set(window, value):
+            self._context.expired()
 
     def get(self, key: Any, start: int) -> Any:
         """Return the value of one window, or None (`fetch` with one time)."""
@@ -75,7 +82,7 @@ class WindowStore(Store):
         size = self.spec.window_size_ms
         return [
             (Windowed(key.key, key.start, key.start + size), self.entries[key])
-            for key in sorted(found, key=self._order)
+            for key in sorted(found, key=self.order)
         ]
 
     def all(self) -> list[tuple[Any, Any]]:
@@ -86,7 +93,8 @@ class WindowStore(Store):
         """Apply a changelog record, whose key is a WindowKey."""
         self._set(key, value if self._duplicates else timestamped(value, timestamp))
 
-    def _order(self, key: WindowKey) -> tuple[int, bytes]:
+    def order(self, key: WindowKey) -> tuple[int, bytes]:
+        """Return by what entries are ordered."""
         if self.spec.time_ordered:
             return key.start, serialized(key.key)
         return self._segments.segment_of(key.start), serialized(key)

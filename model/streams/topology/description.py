@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from kafkasim.model.group.assignors.java import java_order
 from kafkasim.model.streams.topology.nodes import Node, ProcessorNode, SourceNode
 
 
@@ -19,33 +20,61 @@ def describe(nodes: Mapping[str, Node], groups: Sequence[Sequence[str]]) -> str:
     return text
 
 
+class _Described:
+    """A node with its neighbours, each list in the order in which Kafka's TreeSet has them.
+
+    The set compares by the number of descendants that is known when a neighbour is added, so its
+    order follows from that of the HashMap of nodes.
+    """
+
+    def __init__(self, node: Node) -> None:
+        self.node, self.size = node, 1
+        self.predecessors: list[_Described] = []
+        self.successors: list[_Described] = []
+
+    def order(self) -> tuple[int, str]:
+        """Return by what nodes are compared: more descendants first, then by name."""
+        return -self.size, self.node.name
+
+    def grow(self, by: int) -> None:
+        """Count descendants, here and above."""
+        self.size += by
+        for predecessor in self.predecessors:
+            predecessor.grow(by)
+
+
+def _insert(neighbours: list[_Described], new: _Described) -> None:
+    if new in neighbours:
+        return
+    place = 0
+    while place < len(neighbours) and neighbours[place].order() < new.order():
+        place += 1
+    neighbours.insert(place, new)
+
+
 def _described(nodes: Mapping[str, Node], group: Sequence[str]) -> str:
-    children: dict[str, list[str]] = {name: [] for name in group}
-    for name in group:
-        for parent in nodes[name].parents:
-            children[parent].append(name)
-    sizes: dict[str, int] = {}
-    for name in reversed(group):  # a parent is added before its children
-        sizes[name] = 1 + sum([sizes[child] for child in children[name]])
-
-    def listed(names: Sequence[str]) -> list[str]:
-        return sorted(dict.fromkeys(names), key=lambda name: (-sizes[name], name))
-
-    def shown(names: Sequence[str]) -> str:
-        return ", ".join(listed(names)) or "none"
-
+    names = java_order(java_order(group))  # of a HashSet, put into a HashMap
+    described = {name: _Described(nodes[name]) for name in names}
+    for each in described.values():
+        for parent in each.node.parents:
+            above = described[parent]
+            _insert(each.predecessors, above)
+            _insert(above.successors, each)
+            above.grow(each.size)
     return "".join(
-        [f"    {_line(nodes[name], shown(children[name]), shown(nodes[name].parents))}\n"
-         for name in listed(group)]
-    )  # fmt: skip
+        [f"    {_line(each)}\n" for each in sorted(described.values(), key=_Described.order)]
+    )
 
 
-def _line(node: Node, successors: str, predecessors: str) -> str:
+def _line(described: _Described) -> str:
+    node = described.node
+    successors = ", ".join(each.node.name for each in described.successors) or "none"
+    predecessors = ", ".join(each.node.name for each in described.predecessors) or "none"
     if isinstance(node, SourceNode):
-        topics = ", ".join(node.topics)
+        topics = ", ".join(java_order(node.topics))
         return f"Source: {node.name} (topics: [{topics}])\n      --> {successors}"
     if isinstance(node, ProcessorNode):
-        stores = ", ".join(node.stores)
+        stores = ", ".join(java_order(node.stores))
         head = f"Processor: {node.name} (stores: [{stores}])"
         return f"{head}\n      --> {successors}\n      <-- {predecessors}"
     return f"Sink: {node.name} (topic: {node.topic})\n      <-- {predecessors}"

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from kafkasim.model.group.assignors.java import java_order
 from kafkasim.model.streams.processors.context import Supplier
 from kafkasim.model.streams.topology.description import describe
 from kafkasim.model.streams.topology.nodes import (
@@ -123,6 +124,10 @@ class Topology:
         groups = self.node_groups()
         return tuple(self._subtopology(n, group, application_id) for n, group in enumerate(groups))
 
+    def whole(self, application_id: str) -> Subtopology:
+        """Return all nodes as one, for a single task in one place (buildTopology)."""
+        return self._subtopology(0, list(self.nodes), application_id)
+
     def copartition_groups(self, application_id: str) -> tuple[tuple[str, ...], ...]:
         """Return groups of source topics that must have equally many partitions, each sorted."""
         group_of: dict[str, dict[str, None]] = {}
@@ -192,7 +197,8 @@ class Topology:
         nodes = [self.nodes[name] for name in names]
         sources = [topic for n in nodes if isinstance(n, SourceNode) for topic in n.topics]
         sinks = [node.topic for node in nodes if isinstance(node, SinkNode)]
-        used = [store for n in nodes if isinstance(n, ProcessorNode) for store in n.stores]
+        processors = [node for node in nodes if isinstance(node, ProcessorNode)]
+        used = [store for node in processors for store in java_order(node.stores)]
         stores = tuple(self.stores[name] for name in dict.fromkeys(used))
         return Subtopology(
             number,
