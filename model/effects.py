@@ -138,6 +138,18 @@ class ClockSet:
     offset_us: int
 
 
+@value
+class Peer:
+    """Who opened an inbound connection, as its authentication has shown (RequestContext)."""
+
+    principal: str  # User:alice
+    host: str
+
+
+ANONYMOUS = "User:ANONYMOUS"
+"""The principal of a connection without authentication (KafkaPrincipal.ANONYMOUS)."""
+
+
 # -------------------------------------------------------------------------------------- effects
 
 Handler = Callable[[int], None]  # (now)
@@ -317,6 +329,11 @@ class Process:
         self.watched: dict[int, tuple[str, Callable[[int, int], None]]] = (
             {} if whole is None else whole.watched
         )
+        # What becomes of the answer to a request, by (connection, correlation), as it is sent.
+        self.merges: dict[tuple[int, int], Callable[[Any], Any]] = (
+            {} if whole is None else whole.merges
+        )
+        self.peer_of: Callable[[int], Peer] = _anonymous  # the host knows better
         self._connections: Iterator[int] = count(1) if whole is None else whole._connections
         self._dispatch: dict[type, Callable[[Any, int], None]] = {
             Request: self.on_request,
@@ -417,6 +434,10 @@ class Process:
 
     def _on_clock_set(self, item: ClockSet, now: int) -> None:
         self.clock_offset_us = item.offset_us
+
+
+def _anonymous(_connection: int) -> Peer:
+    return Peer(ANONYMOUS, "")
 
 
 def _on_posted(item: Posted, now: int) -> None:

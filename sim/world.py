@@ -14,6 +14,7 @@ import copy
 from collections.abc import Callable, Mapping
 from typing import Any, Self
 
+from kafkasim.model.effects import ANONYMOUS
 from kafkasim.model.facts.world import EPOCH_US
 from kafkasim.sim.apps.loop import generator_hooks
 from kafkasim.sim.clock import HostClock
@@ -100,6 +101,7 @@ class World:
         volumes: Mapping[str, int] | None = None,
         service_us: int = 50,
         service_us_per_kib: int = 1,
+        principal: str = ANONYMOUS,
     ) -> Host:
         """Add a machine, without a process.
 
@@ -113,6 +115,7 @@ class World:
             volumes: capacities of its disk in bytes, by path prefix; without one, no limit.
             service_us: how long a request takes a thread.
             service_us_per_kib: how much longer for each KiB of its size.
+            principal: whom its connections authenticate, e.g. ``User:alice``.
         """
         assert name not in self.hosts, f"{name} exists"
         if clock_offset_us is None:
@@ -130,6 +133,7 @@ class World:
             service_us,
             service_us_per_kib,
         )
+        host.card.principal = principal
         self.hosts[name] = host
         self.topology.add_host(host.card.name, rack, dc or self.dc)
         self.network.attach(host.card, (name,) if endpoints is None else endpoints)

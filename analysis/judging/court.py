@@ -37,7 +37,7 @@ class Court:
         self.history = History(trace, settings.allows_unclean)
         self.progress = Progress(trace, settings.zookeeper)
         self.observer = Observer(trace, settings.hosts, settings.voters)
-        self.invariants = Invariants(trace, self.history, settings.limits)
+        self.invariants = Invariants(trace, self.history, settings)
         note, of = self.observer.note, (trace, self.history)
         self.readers = readers = Readers(trace)
         self._unseen = Unseen(*of, readers)

@@ -22,6 +22,8 @@ class Settings:
     unclean: tuple[str, ...] = ()  # topics that may elect uncleanly, now or later in the run
     limits: BrokerLimits = field(default_factory=BrokerLimits)
     share_deliveries: int = 5  # group.share.delivery.count.limit
+    super_users: tuple[str, ...] = ()
+    allows_everyone: bool = False  # allow.everyone.if.no.acl.found
     own_groups: tuple[str, ...] = ()  # groups whose members are a user's application
     outputs: Mapping[str, str] = field(default_factory=dict)
     """By group of a user's application: the topic with one record for each of its inputs"""

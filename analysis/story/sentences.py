@@ -54,6 +54,15 @@ SAID: dict[str, tuple[str, Template]] = {
         + ("done" if row["error"] == "NONE" else "{error}") + " ({reason})" * bool(row["reason"])),
     "ConfigChanged": ("6", lambda row: "{config} "
         + ("is removed" if row["value"] is None else "is set to {value}") + " for {resource}"),
+    "AclChanged": ("1.10", lambda row:
+        "the entry {permission} {principal} {operation} on {resource_type} {name}"
+        + "*" * (row["pattern_type"] == "prefixed")
+        + (" joins" if row["added"] else " leaves") + " the access control lists"),
+    "Authorized": ("1.10", lambda row: "{node} "
+        + ("allows" if row["allowed"] else "denies") + " {principal} to {operation} {resource_type}"
+        + " {name}" * bool(row["name"]) + ": "
+        + ("by {rule}" if row["rule"] else "no entry of its metadata up to offset {offset} says so")
+        ),
     "ApplicationFailed": ("", lambda row: "the application of {node} ({task}) raised {exception}"
         + ": {reason}" * bool(row["reason"]) + ", at {frame}" * bool(row["traceback"])
         + "; the process ends without closing its clients" * bool(row["ended"])),

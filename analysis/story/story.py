@@ -30,8 +30,9 @@ TOLD = {
         ("Phase", "RuleActed", "FaultStarted", "FaultEnded", "Operated", "HostStarted"), CAUSE
     ),
     **dict.fromkeys(
-        ("ConfigChanged", "ApplicationFailed", "RestartBackOff", "DiskFilled", "HostStopped",
-         "ControllerActive", "VotersChanged", "BrokerRegistration", "ZooKeeperSession"), NEWS,
+        ("ConfigChanged", "AclChanged", "ApplicationFailed", "RestartBackOff", "DiskFilled",
+         "HostStopped", "ControllerActive", "VotersChanged", "BrokerRegistration",
+         "ZooKeeperSession"), NEWS,
     ),
     **dict.fromkeys(
         ("TopicDeleted", "CreationRefused", "PartitionChanged", "Truncated", "IsrUpdateFailed",
@@ -40,7 +41,7 @@ TOLD = {
          "GroupState", "GroupConverted", "TransactionState", "TransactionEnded",
          "RebalanceAttempt", "SendFailed", "ControlRequest", "LogStart", "OffsetExpired",
          "ProducerIdExpired", "InstanceIdHeld", "CommitResult", "Positioned", "ReadReplica",
-         "ReplicaFailed"), EFFECT,
+         "ReplicaFailed", "Authorized"), EFFECT,
     ),
 }  # fmt: skip
 """The kinds of facts that a story tells, and where they stand in an instant."""
@@ -81,6 +82,8 @@ class Story:
             "ConfigChanged": lambda row: (
                 self._is_late(row) and row["t_us"] != self._created.get(row["resource"])
             ),
+            "AclChanged": self._is_late,
+            "Authorized": lambda row: not row["allowed"],
             "ControllerActive": self._is_late,
             "VotersChanged": self._teller.is_news,
             "BrokerRegistration": lambda row: self._teller.is_news(row) and self._is_late(row),

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kafkasim.model.broker.kraft.rules import LifecycleRules
+from kafkasim.model.controller.common.acls import AuthorizerRules
 from kafkasim.model.controller.zk.rules import ZkControllerRules
 from kafkasim.model.group.rules import GroupRules
 from kafkasim.model.raft.rules import RaftRules
@@ -27,5 +28,6 @@ class BrokerRules:
     transaction: TransactionRules = field(default_factory=TransactionRules)
     lifecycle: LifecycleRules = field(default_factory=LifecycleRules)  # in KRaft mode
     zk: ZkControllerRules = field(default_factory=ZkControllerRules)  # in ZooKeeper mode
+    authorizer: AuthorizerRules = field(default_factory=AuthorizerRules)
     features: tuple[tuple[str, int, int], ...] = ()  # (name, lowest, highest) that it supports
     epochs_used: Mapping[str, int] = field(default_factory=dict)  # by transactional id

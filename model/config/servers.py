@@ -33,6 +33,7 @@ RACK_AWARE = (
     "RackAwareReplicaSelector",
     "org.apache.kafka.common.replica.RackAwareReplicaSelector",
 )
+AUTHORIZERS = ("org.apache.kafka.metadata.authorizer.StandardAuthorizer",)
 IBP_VERSIONS = (
     "2.4-IV0", "2.4-IV1", "2.5-IV0", "2.6-IV0", "2.7-IV0", "2.7-IV1", "2.7-IV2", "2.8-IV0",
     "2.8-IV1", "3.0-IV0", "3.0-IV1", "3.1-IV0", "3.2-IV0", "3.3-IV0", "3.3-IV1", "3.3-IV2",
@@ -331,6 +332,10 @@ class BrokerConfig(Config):
     transaction_state_log_min_isr: int = setting(2, 1)
     transaction_state_log_segment_bytes: int = setting(104857600, 1)
     transaction_state_log_load_buffer_size: int = setting(5 * 1024 * 1024, 1)  # read at once
+    # Access
+    authorizer_class_name: str = setting("", allowed=("", *AUTHORIZERS))  # "": none
+    super_users: str = setting("")  # User:alice;User:bob: what they may do is not checked
+    allow_everyone_if_no_acl_found: bool = setting(False)  # of a resource without any entry
     # Idempotence
     producer_id_expiration_ms: int = setting(86400000, 1)  # a producer's state is forgotten
     producer_id_expiration_check_interval_ms: int = setting(600000, 1)  # period of that check
@@ -349,6 +354,11 @@ class BrokerConfig(Config):
     def leader_recovery_supported(self) -> bool:
         """Whether an unclean leader is marked as RECOVERING (KIP-704, IBP_3_2_IV0)."""
         return self._ibp_at_least("3.2-IV0")
+
+    @property
+    def super_user_names(self) -> tuple[str, ...]:
+        """The principals of super.users."""
+        return tuple([each.strip() for each in self.super_users.split(";") if each.strip()])
 
     def _ibp_at_least(self, least: str) -> bool:
         protocol = self.inter_broker_protocol_version
@@ -379,6 +389,9 @@ class BrokerConfig(Config):
         ):
             if limit_ms < wait_ms:
                 raise ConfigError(key, f"{limit_ms} is below replica.fetch.wait.max.ms = {wait_ms}")
+        for name in self.super_user_names:
+            if ":" not in name:
+                raise ConfigError("super.users", f"{name!r} is not TYPE:NAME, e.g. User:alice")
         validate_consumer_groups(self)
         validate_share_groups(self)
 

@@ -78,6 +78,8 @@ from kafkasim.model.facts.groups import (
     ShareStatesLoaded,
 )
 from kafkasim.model.facts.metadata import (
+    AclChanged,
+    Authorized,
     BrokerHeartbeat,
     BrokerRegistration,
     ConfigChanged,
@@ -266,10 +268,12 @@ __all__ = [
     "ROW",
     "SCHEMA_VERSION",
     "Acked",
+    "AclChanged",
     "Appended",
     "ApplicationFailed",
     "AuditCounted",
     "AuditPublished",
+    "Authorized",
     "BatchUnverified",
     "BecameFollower",
     "BecameLeader",

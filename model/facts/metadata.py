@@ -105,6 +105,40 @@ class ConfigChanged:
 
 
 @value
+class AclChanged:
+    """An access control entry was added or removed, committed at metadata ``offset``."""
+
+    offset: int
+    added: bool
+    id: str
+    resource_type: str
+    name: str
+    pattern_type: str
+    principal: str
+    host: str
+    operation: str
+    permission: str
+
+
+@value
+class Authorized:
+    """A broker's authorizer decided, for the first time or otherwise than before.
+
+    ``name`` "" stands for any resource of the type. ``rule`` is the entry that decided, "" if none
+    did. ``offset`` is how far the broker's metadata image had come.
+    """
+
+    principal: str
+    host: str
+    operation: str
+    resource_type: str
+    name: str
+    allowed: bool
+    rule: str
+    offset: int
+
+
+@value
 class BrokerRegistration:
     """A broker's registration changed, committed at metadata ``offset``.
 

@@ -12,6 +12,18 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from kafkasim.model.effects import ANONYMOUS
+from kafkasim.model.messages.clients.acls import (
+    ALLOW,
+    CLUSTER,
+    CLUSTER_NAME,
+    DENY,
+    GROUP,
+    OPERATIONS,
+    TOPIC,
+    TRANSACTIONAL_ID,
+    AclBinding,
+)
 from kafkasim.model.transaction.metadata import MAX_EPOCH
 from kafkasim.scenarios.language.units import (
     Bandwidth,
@@ -49,6 +61,7 @@ OPERATION_KINDS = tuple(VERBS)
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9-]*$"
 TOPIC_NAME = r"^[A-Za-z0-9._-]+$"
+PRINCIPAL = r"^[A-Za-z]+:.+$"
 KEYS = r"^(none|uniform:[1-9][0-9]*|zipf:[1-9][0-9]*:[0-9.]+)$"
 
 
@@ -101,6 +114,7 @@ class ClusterTable(Table):
     racks: list[str] = []  # broker-1 is in the first, broker-2 in the second, … and around again
     config: Properties = {}
     features: dict[str, int] = {}
+    principal: str = Field(ANONYMOUS, pattern=PRINCIPAL)  # of the servers, and of the operator
     nodes: dict[str, NodeTable] = {}
     variants: list[str] = []
     watched: list[str] = []  # variants that are asked, too, and do not decide (fact RuleActed)
@@ -118,6 +132,41 @@ class ClusterTable(Table):
         if isinstance(data, Mapping) and data.get("mode") == "zookeeper":
             return {"kafka-version": "3.9", **data}
         return data
+
+
+class AclTable(Table):
+    """Access control entries, one for each of ``operations``, as kafka-acls adds them.
+
+    They ``allow`` or ``deny`` a principal (``User:alice``, or ``User:*`` for everybody) the
+    operations on one ``topic``, ``group`` or ``transactional-id``, or with ``cluster = true`` on
+    the cluster. With ``pattern`` prefixed they are of all resources whose names begin so; the name
+    ``*`` stands for every name.
+    """
+
+    allow: str | None = None
+    deny: str | None = None
+    operations: list[Literal[OPERATIONS]] = Field(min_length=1)  # type: ignore[valid-type]
+    topic: str | None = Field(None, min_length=1)
+    group: str | None = Field(None, min_length=1)
+    transactional_id: str | None = Field(None, min_length=1)
+    cluster: bool = False
+    pattern: Literal["literal", "prefixed"] = "literal"
+    host: str = "*"
+
+    @property
+    def bindings(self) -> list[AclBinding]:
+        """The entries."""
+        named = ((TOPIC, self.topic), (GROUP, self.group),
+                 (TRANSACTIONAL_ID, self.transactional_id))  # fmt: skip
+        kind, name = next((each for each in named if each[1] is not None), (CLUSTER, CLUSTER_NAME))
+        permission = ALLOW if self.deny is None else DENY
+        principal = self.allow or self.deny
+        assert name is not None, self
+        assert principal is not None, self
+        return [
+            AclBinding(kind, name, self.pattern, principal, self.host, operation, permission)
+            for operation in self.operations
+        ]
 
 
 class TopicTable(Table):
@@ -172,6 +221,7 @@ class ProducerTable(Table):
     timestamp_unit: Literal["s", "ms", "us"] = "ms"
     rack: str | None = None
     restart: Policy = "never"
+    principal: str = Field(ANONYMOUS, pattern=PRINCIPAL)
     start: Duration = 0
     stop: Duration | None = None
     transactional_id: str | None = Field(None, min_length=1)
@@ -210,6 +260,7 @@ class ProcessorTable(Table):
     value_size: Size = 100
     rack: str | None = None
     restart: Policy = "never"
+    principal: str = Field(ANONYMOUS, pattern=PRINCIPAL)
     start: Duration = 0
     config: Properties = {}
     producer_config: Properties = {}
@@ -261,6 +312,7 @@ class ConsumerGroupTable(Table):
     synchronous: Literal["FULL", "OFF"] = "FULL"
     rack: str | None = None
     restart: Policy = "never"
+    principal: str = Field(ANONYMOUS, pattern=PRINCIPAL)
     start: Duration = 0
     config: Properties = {}
     app: str | None = None
@@ -297,6 +349,7 @@ class ShareGroupTable(Table):
     stuck_for: Duration | None = None
     rack: str | None = None
     restart: Policy = "never"
+    principal: str = Field(ANONYMOUS, pattern=PRINCIPAL)
     start: Duration = 0
     config: Properties = {}
     group_config: Properties = {}
@@ -394,6 +447,7 @@ class OperationTable(Table):
     kafka_version: Release | None = None
     features: dict[str, int] = {}
     downgrade: Literal["safe", "unsafe"] | None = None  # update-features; None: an upgrade
+    acls: list[AclTable] = []  # add-acls, remove-acls
     to: Literal["earliest", "latest"] | int = "latest"
     open_for: Duration = 900_000_000  # abort-hanging: transactions that are open for longer
 
@@ -514,6 +568,7 @@ class Scenario(Table):
     duration: Duration
     cluster: ClusterTable = Field(default_factory=lambda: ClusterTable.model_validate({}))
     topics: list[TopicTable] = []
+    acls: list[AclTable] = []  # that exist before the workloads start
     workload: list[WorkloadTable] = []
     faults: list[FaultTable] = []
     operations: list[OperationTable] = []

@@ -48,6 +48,8 @@ VERBS: Mapping[str, Verb] = {
     "reassign": Verb(("topic",), ("partition", "replicas", "cancel")),
     "alter-config": Verb((), ("topic", "node", "group", "config", "remove")),
     "alter-client-quotas": Verb((), ("client-id", "user", "config", "remove")),
+    "add-acls": Verb(("acls",)),
+    "remove-acls": Verb(("acls",)),
     "create-topic": Verb(("topic",), ("partitions", "replication-factor", "assignment", "config")),
     "create-partitions": Verb(("topic", "partitions"), ("assignment",)),
     "delete-topic": Verb(("topic",)),
@@ -142,6 +144,7 @@ OBSERVATIONS: Mapping[str, str] = {
     "share-redelivered": "a leader handed a record of a share group out again",
     "share-leader-changed": "another leader took over what a share group has done in a partition",
     "throttled": "a broker asked a client above its quota to wait; detail: its client id",
+    "denied": "a broker's authorizer refused somebody something; detail: the principal",
     "slow-acks": "a second or more passed from a batch's creation to its acknowledgement; detail:"
     " the producer",
     "retried": "a batch was acknowledged after more than one attempt",

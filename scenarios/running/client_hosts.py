@@ -84,7 +84,7 @@ class ClientHosts:
         self._starts: list[tuple[int, Callable[[], None]]] = []  # (µs from ready, start)
         self._restarts = Restarts(world, self.control)
         self._add_workloads()
-        self.admin_host = world.add_host("admin-1")
+        self.admin_host = world.add_host("admin-1", principal=scenario.cluster.principal)
 
     def start_workloads(self) -> None:
         """Start every workload, each at its own time from now."""
@@ -288,7 +288,7 @@ class ClientHosts:
         configs: Mapping[str, Config],
         application: Application,
     ) -> None:
-        host = self._world.add_host(node, rack=table.rack or "rack-0")
+        host = self._world.add_host(node, rack=table.rack or "rack-0", principal=table.principal)
         self._restarts.keep(host, table.restart)
         for config in configs.values():
             if isinstance(config, ProducerConfig) and config.transactional_id is not None:

@@ -110,7 +110,7 @@ class Cluster:
     def start_duplicate(self, node: str) -> None:
         """Start a second process with the node id of a broker, on a host of its own."""
         name = f"{node}b"
-        host = self.world.add_host(name, rack="rack-0")
+        host = self._add_host(name, None)
         self.duplicates.append(host)
         host.start(self._broker_factory(name, int(node.rpartition("-")[2]), None))
 
@@ -157,6 +157,22 @@ class Cluster:
             return None
         return {voter: self._drawn(self.hosts[voter], "") for voter in self.first_voters}
 
+    def _add_host(
+        self,
+        name: str,
+        rack: str | None,
+        endpoints: tuple[str, ...] | None = None,
+        volumes: Mapping[str, int] | None = None,
+    ) -> Host:
+        principal = self.scenario.cluster.principal
+        return self.world.add_host(
+            name,
+            rack=rack or "rack-0",
+            endpoints=endpoints,
+            volumes=volumes,
+            principal=principal,
+        )
+
     def _add_controller(self, number: int) -> Host:
         name, node_id = f"controller-{number}", controller_id(number, self.combined)
         rack = self.settings.rack(name, number)
@@ -168,7 +184,7 @@ class Cluster:
                 self._format(name, files), voter_directories=self._voter_directories(),
             ))  # fmt: skip
 
-        host = self.world.add_host(name, rack=rack or "rack-0")
+        host = self._add_host(name, rack)
         self._factories[name] = factory
         return host
 
@@ -187,7 +203,7 @@ class Cluster:
             peer.out.extend([time_limit(key, limit) for key, limit in limits])
             return peer
 
-        host = self.world.add_host(name, rack=rack or "rack-0")
+        host = self._add_host(name, rack)
         self._factories[name] = factory
         return host
 
@@ -195,10 +211,7 @@ class Cluster:
         name = f"broker-{broker_id}"
         rack = self.settings.rack(name, broker_id)
         endpoints = (name, f"controller-{broker_id}") if broker_id <= self.combined else (name,)
-        volumes = self.settings.volumes(name)
-        host = self.world.add_host(
-            name, rack=rack or "rack-0", endpoints=endpoints, volumes=volumes
-        )
+        host = self._add_host(name, rack, endpoints, self.settings.volumes(name))
         combined = broker_id <= self.combined
         make = self._combined_factory if combined else self._broker_factory
         self._factories[name] = make(name, broker_id, rack)

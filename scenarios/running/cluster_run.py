@@ -105,6 +105,10 @@ class ClusterRun:
             )
             for t in self.scenario.topics
         )
+        # Before the topics: a broker that knows those has replayed the entries.
+        bindings = tuple([entry for table in self.scenario.acls for entry in table.bindings])
+        if bindings:
+            await port.call("admin.create_acls", bindings)
         zookeeper = self.scenario.cluster.mode == "zookeeper"
         method = "admin.create_topics" if zookeeper else "admin.create_topics_at_once"
         with contextlib.suppress(KafkaTimeoutError):  # faults may begin before its answer comes

@@ -17,13 +17,15 @@ ALLOWS_UNCLEAN = "unclean.leader.election.enable"
 
 def judged_settings(scenario: Scenario, cluster: Cluster) -> Settings:
     """Return the settings of a run."""
-    expect = scenario.expect
+    expect, properties = scenario.expect, BrokerConfig.from_properties(scenario.cluster.config)
     return Settings(
         zookeeper=scenario.cluster.mode == "zookeeper",
         hosts=dict(cluster.hosts),
         voters=tuple(cluster.first_voters),
         unclean=_unclean(scenario),
-        limits=_limits(BrokerConfig.from_properties(scenario.cluster.config)),
+        limits=_limits(properties),
+        super_users=properties.super_user_names,
+        allows_everyone=properties.allow_everyone_if_no_acl_found,
         share_deliveries=delivery_limit(scenario),
         own_groups=tuple(own_groups(scenario)),
         outputs=outputs(scenario),

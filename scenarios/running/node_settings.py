@@ -98,6 +98,7 @@ class NodeSettings:
             rules.transaction,
             rules.lifecycle,
             rules.zk_controller,
+            rules.authorizer,
             rules.controller.supported_features(),
             self._epochs_used,
         )

@@ -33,6 +33,7 @@ from kafkasim.scenarios.language.translate import condition
 from kafkasim.scenarios.language.vocabulary import ALL_BROKERS
 from kafkasim.scenarios.running.cluster import Cluster
 from kafkasim.scenarios.running.node_settings import properties_text
+from kafkasim.scenarios.running.operators.acls import add_acls, remove_acls
 from kafkasim.scenarios.running.operators.features import update_features
 from kafkasim.scenarios.running.operators.quorum import describe_quorum
 from kafkasim.scenarios.running.operators.quotas import alter_client_quotas
@@ -108,6 +109,8 @@ class Operations:
             "reassign": self._reassign,
             "alter-config": self._alter_config,
             "alter-client-quotas": alter_client_quotas,
+            "add-acls": add_acls,
+            "remove-acls": remove_acls,
             "create-topic": self._create_topic,
             "create-partitions": self._create_partitions,
             "delete-topic": self._delete_topic,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from kafkasim.scenarios.variants.bugs.access import ACCESS
 from kafkasim.scenarios.variants.bugs.classic_groups import CLASSIC_GROUPS
 from kafkasim.scenarios.variants.bugs.controllers import CONTROLLERS
 from kafkasim.scenarios.variants.bugs.elections import ELECTIONS
@@ -28,8 +29,9 @@ BUGS: tuple[Variant, ...] = tuple(
             *CLASSIC_GROUPS,
             *TRANSACTIONS,
             *SHARE_BUGS,
+            *ACCESS,
         ),
-        key=lambda variant: int(variant.id[1:].partition("-")[0]),
+        key=lambda variant: (variant.id[0] != "B", int(variant.id[1:].partition("-")[0])),
     )
 )
 """The historical bugs. Each has a script of its own name in scenarios/catalogue/bugs."""

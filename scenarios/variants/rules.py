@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from kafkasim.model.broker.kraft.rules import LifecycleRules
 from kafkasim.model.client.rules import ClientRules
+from kafkasim.model.controller.common.acls import AuthorizerRules
 from kafkasim.model.controller.kraft.rules import ControllerRules
 from kafkasim.model.controller.zk.rules import ZkControllerRules
 from kafkasim.model.group.rules import GroupRules
@@ -28,6 +29,7 @@ class Rules:
     group: GroupRules = field(default_factory=GroupRules)
     share: ShareRules = field(default_factory=ShareRules)
     transaction: TransactionRules = field(default_factory=TransactionRules)
+    authorizer: AuthorizerRules = field(default_factory=AuthorizerRules)
     lifecycle: LifecycleRules = field(default_factory=LifecycleRules)
     client: ClientRules = field(default_factory=ClientRules)
     zk_controller: ZkControllerRules = field(default_factory=ZkControllerRules)
@@ -42,6 +44,7 @@ PARTS: dict[str, type] = {
     "group": GroupRules,
     "share": ShareRules,
     "transaction": TransactionRules,
+    "authorizer": AuthorizerRules,
     "lifecycle": LifecycleRules,
     "client": ClientRules,
     "zk_controller": ZkControllerRules,

@@ -196,16 +196,19 @@ class EffectRunner:
         fresh = iter(out)
         if self._disk.written and self._charge(lane, fresh, held):
             return True
-        sockets, transmit = self._sockets, self._transmit
+        sockets, transmit, merges = self._sockets, self._transmit, self._process.merges
         for effect in fresh if held is None else _in_turn(held.effects, fresh):
             kind = type(effect)
             if kind is Respond:
-                socket = sockets.get(effect.connection)
+                socket, message = sockets.get(effect.connection), effect.message
+                if merges:
+                    merge = merges.pop((effect.connection, effect.correlation), None)
+                    message = message if merge is None else merge(message)
                 if socket is None:
                     continue  # it is gone, and Closed is on its way
                 assert socket.muted, f"{self._node} answers twice: {effect}"
-                if effect.message is not None:
-                    transmit(socket, effect.correlation, effect.message, self._departs_us)
+                if message is not None:
+                    transmit(socket, effect.correlation, message, self._departs_us)
                 self._network.exchanges += 1
                 if effect.throttle_ms:
                     self._unmute_later(socket, effect.throttle_ms * 1000)

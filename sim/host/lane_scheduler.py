@@ -18,7 +18,17 @@ from collections.abc import Callable
 from heapq import heappush
 from typing import Any
 
-from kafkasim.model.effects import Call, Closed, Opened, OpenFailed, Posted, Process, Response
+from kafkasim.model.effects import (
+    ANONYMOUS,
+    Call,
+    Closed,
+    Opened,
+    OpenFailed,
+    Peer,
+    Posted,
+    Process,
+    Response,
+)
 from kafkasim.sim.host.backlog import Backlog
 from kafkasim.sim.host.effect_runner import EffectRunner, HeldEffects
 from kafkasim.sim.host.hardware import Hardware
@@ -71,6 +81,7 @@ class LaneScheduler:
         self._timer_heap = process.timers.heap
         self._channels = process.channels
         self._queued_max = process.queued_max_requests
+        process.peer_of = self._peer_of
         self._lanes = LaneTable(process.lane_threads, pool_draws)
         self.lane = self._lanes.lane
         self._lanes_of_requests: dict[str, dict[type, Lane]] = {}  # endpoint -> request -> lane
@@ -236,6 +247,12 @@ class LaneScheduler:
         socket.lane_of_request = self._lanes_of_requests.setdefault(address, {})
         self.process.accepted(socket.connection, address)
         return socket
+
+    def _peer_of(self, connection: int) -> Peer:
+        """Return who is at the other end of an inbound connection that is or was just alive."""
+        socket = self._hardware.card.sockets.get(connection)
+        card = None if socket is None or socket.peer is None else socket.peer.card
+        return Peer(ANONYMOUS, "") if card is None else Peer(card.principal, card.name)
 
     def opened(self, socket: Socket) -> None:
         """Tell the process that its connection is established."""

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias
 
+from kafkasim.model.effects import ANONYMOUS
 from kafkasim.sim.host.lanes import Lane
 
 NO_LANES: dict[type, Lane] = {}
@@ -77,11 +78,21 @@ class NetworkCard:
     of its domain if there is such a one, as with the search list of a resolver.
     """
 
-    __slots__ = ("domain", "free_us", "last_inbound", "listener", "name", "powered", "sockets")
+    __slots__ = (
+        "domain",
+        "free_us",
+        "last_inbound",
+        "listener",
+        "name",
+        "powered",
+        "principal",
+        "sockets",
+    )
 
     def __init__(self, name: str, domain: str = "") -> None:
         self.name = domain + name
         self.domain = domain  # with its dot
+        self.principal = ANONYMOUS  # whom its connections authenticate
         self.powered = True
         self.free_us = 0  # when it has sent what it was given
         self.listener: Listener | None = None  # None: connections are refused

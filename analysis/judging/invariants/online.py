@@ -8,6 +8,7 @@ from kafkasim.analysis.judging.finding import Finding
 from kafkasim.analysis.judging.findings import Findings
 from kafkasim.analysis.judging.harm import HARM, harm_promises
 from kafkasim.analysis.judging.history.history import History
+from kafkasim.analysis.judging.invariants.access import Access
 from kafkasim.analysis.judging.invariants.cleaning import Cleanings
 from kafkasim.analysis.judging.invariants.commits import Offsets, StaleCommits
 from kafkasim.analysis.judging.invariants.logs import (
@@ -34,19 +35,20 @@ from kafkasim.analysis.judging.invariants.replication import (
     ReadReplicas,
 )
 from kafkasim.analysis.judging.promise import FactSource, follow
-from kafkasim.analysis.judging.source import BrokerLimits
+from kafkasim.analysis.judging.settings import Settings
 
 INVARIANTS = (
     "ACKED", "MATCH", "ISRDATA", "ISRELIG", "ONELEADER", "READISR", "STABLEREAD", "HWMONO",
     "MINISR", "NODUP", "ORDER", "LATEST", "HORIZON", "EXCL", "OFFSET", "META", "LOGORDER",
-    "EPOCHCACHE", "stale-commit", "changed-generation", *HARM,
+    "EPOCHCACHE", "AUTHZ", "stale-commit", "changed-generation", *HARM,
 )  # fmt: skip
 
 
 class Invariants:
     """The promises, subscribed to a trace behind the History."""
 
-    def __init__(self, trace: FactSource, history: History, limits: BrokerLimits) -> None:
+    def __init__(self, trace: FactSource, history: History, settings: Settings) -> None:
+        limits = settings.limits
         self.history = history
         self._findings = findings = Findings(history)
         self.old_owners = OldOwners(history, findings)
@@ -65,6 +67,7 @@ class Invariants:
             Cleanings(history, findings, trace),
             Offsets(history, findings, trace, limits.retention_us),
             StaleCommits(history, findings),
+            Access(history, findings, settings),
             self.old_owners,
             *harm_promises(history, findings, trace, limits),
         ]  # fmt: skip

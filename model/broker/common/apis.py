@@ -4,8 +4,8 @@ Requests about records go to the ReplicaManager, requests of groups to the Group
 those of transactions to the TransactionCoordinator. Metadata, ApiVersions and FindCoordinator are
 answered here; what operators ask for goes where :class:`ControllerAccess` says.
 
-Left out: the versions in ApiVersions, authorization, and the requests of parts that are
-not modelled.
+What a client may do is checked before (``authorization/``). Left out: the versions in ApiVersions,
+and the requests of parts that are not modelled.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ from kafkasim.model.messages import (
     CreateTopicsRequest,
     CreateTopicsResponse,
     DeleteRecordsRequest,
+    DescribeAclsRequest,
+    DescribeAclsResponse,
     DescribeClientQuotasRequest,
     DescribeProducersPartition,
     DescribeProducersRequest,
@@ -124,6 +126,7 @@ class KafkaApis:
             CreateTopicsRequest: self.on_create_topics,
             **dict.fromkeys(OPERATOR_REQUESTS, self.on_operator_request),
             DescribeClientQuotasRequest: self.on_describe_client_quotas,
+            DescribeAclsRequest: self.on_describe_acls,
             IncrementalAlterConfigsRequest: self.on_alter_configs,
             **dict.fromkeys(GROUP_REQUESTS, coordinator.on_request),
             OffsetCommitRequest: self.on_offset_commit,
@@ -327,6 +330,10 @@ class KafkaApis:
     def on_describe_client_quotas(self, item: Request, now: int) -> None:
         """Respond with quotas of the metadata; in ZooKeeper mode they are read from znodes."""
         self.respond(item, described(item.message, self.image.client_quotas), now)
+
+    def on_describe_acls(self, item: Request, now: int) -> None:
+        """Respond that there is no authorizer; with one it answers (authorization/gate.py)."""
+        self.respond(item, DescribeAclsResponse(Errors.SECURITY_DISABLED, ()), now)
 
     # ------------------------------------------------------------------------ for the controller
 

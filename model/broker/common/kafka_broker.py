@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kafkasim.model.broker.common.apis import KafkaApis
+from kafkasim.model.broker.common.authorization.gate import AuthorizedApis
 from kafkasim.model.broker.common.client_quotas import ClientQuotaManager
 from kafkasim.model.broker.common.coordinators.log import ReplicatedCoordinatorLog
 from kafkasim.model.broker.common.coordinators.registry import (
@@ -33,6 +34,7 @@ from kafkasim.model.broker.common.socket_server import SocketServer
 from kafkasim.model.broker.common.statistics import RequestStatistics
 from kafkasim.model.broker.common.transactions.add_partitions import AddPartitionsToTxnManager
 from kafkasim.model.broker.common.transactions.markers import PartitionLeaders, start_sender
+from kafkasim.model.controller.common.acls import Authorizer
 from kafkasim.model.effects import Exit
 from kafkasim.model.group.coordinator import GROUP_REQUESTS, POOL, GroupCoordinator
 from kafkasim.model.records import TRANSACTION_STATE_TOPIC, TopicPartition
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
     from kafkasim.model.broker.incarnation import Incarnation
     from kafkasim.model.broker.rules import BrokerRules
     from kafkasim.model.config import BrokerConfig
+    from kafkasim.model.controller.common.acls import AuthorizerRules
     from kafkasim.model.controller.common.image import MetadataImage
     from kafkasim.model.effects import Request
     from kafkasim.model.group.rules import GroupRules
@@ -107,6 +110,8 @@ class KafkaBroker:
         self._limit_clients()
         self._lead_shares(rules.share)
         self._serve_requests(controller, rules.group.has_share_groups())
+        if config.authorizer_class_name:
+            self._authorize_requests(rules.authorizer)
         self.failures = LogDirFailureHandler(process.out, self.replicas, metadata_log, announce)
 
     def _serve_requests(self, controller: ControllerAccess, share_groups: bool) -> None:
@@ -129,6 +134,16 @@ class KafkaBroker:
             self.apis.add_handlers(dict.fromkeys(SHARE_STATE_REQUESTS, serve))
             self.apis.add_handlers(self._share_apis().handlers)
         self.socket_server = SocketServer(out, incarnation, self.apis, self.lane_of)
+
+    def _authorize_requests(self, rules: AuthorizerRules) -> None:
+        """Have an authorizer decide on every request (authorizer.class.name)."""
+        config, image = self.config, self.image
+        authorizer = Authorizer(
+            image.acls, config.super_user_names, config.allow_everyone_if_no_acl_found, rules
+        )
+        gate = AuthorizedApis(self.process, self.apis, image, authorizer)
+        self.socket_server.apis = gate
+        self.replicas.fetching.refuses = gate.refuse_fetch
 
     def _verify_transactions(self) -> AddPartitionsToTxnManager:
         """Let the leaders ask the coordinators of transactions (KIP-890)."""

@@ -8,13 +8,18 @@ answers nothing any more. Connections, muting and the request queue are the host
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kafkasim.model.effects import Post, Request
 
 if TYPE_CHECKING:
-    from kafkasim.model.broker.common.apis import KafkaApis
     from kafkasim.model.broker.incarnation import Incarnation
+
+
+class RequestHandler(Protocol):
+    """What serves a request: KafkaApis, or the authorizer before it."""
+
+    def handle(self, item: Request, now: int) -> None: ...
 
 
 class SocketServer:
@@ -24,7 +29,7 @@ class SocketServer:
         self,
         out: list[Any],
         incarnation: Incarnation,
-        apis: KafkaApis,
+        apis: RequestHandler,
         lane_of: Callable[[Any], str],
     ) -> None:
         self.out = out

@@ -11,7 +11,7 @@ response was lost, has already done the work; CreateTopics alone hides that.
 
 Calls about transactions are in ``transactions/``.
 
-Not modelled: describing consumer groups (KIP-848), configurations, ACLs and log directories;
+Not modelled: describing consumer groups (KIP-848), configurations and log directories;
 timeouts of single calls.
 """
 
@@ -42,9 +42,12 @@ from kafkasim.model.messages import (
     AlterClientQuotasRequest,
     AlterPartitionReassignmentsRequest,
     CreatableTopic,
+    CreateAclsRequest,
     CreatePartitionsRequest,
     CreateTopicsRequest,
+    DeleteAclsRequest,
     DeleteTopicsRequest,
+    DescribeAclsRequest,
     DescribeClientQuotasRequest,
     DescribeQuorumRequest,
     ElectLeadersRequest,
@@ -99,6 +102,9 @@ class KafkaAdmin:
             "list_partition_reassignments": self._method(ListPartitionReassignmentsRequest),
             "incremental_alter_configs": self.alter_configs,
             "alter_client_quotas": self._method(AlterClientQuotasRequest),
+            "create_acls": self._method(CreateAclsRequest),
+            "delete_acls": self._method(DeleteAclsRequest),
+            "describe_acls": self._method(DescribeAclsRequest),
             "describe_client_quotas": self._method(DescribeClientQuotasRequest),
             "unregister_broker": self._method(UnregisterBrokerRequest),
             "add_raft_voter": self._method(AddRaftVoterRequest),

@@ -7,7 +7,7 @@ the same image from UpdateMetadata. The values inside (:class:`BrokerImage`,
 below the topics.
 
 Kafka makes a new image for each delta. Here a :class:`MetadataDelta` applies records to the one
-image at once and notes what they touched. Left out: ACLs, SCRAM.
+image at once and notes what they touched. Left out: SCRAM.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from kafkasim.model.controller.common.records import (
     OWN_OFFSET,
     SHARE_VERSION,
     TRANSACTION_VERSION,
+    AccessControlEntryRecord,
     BrokerConfigRecord,
     BrokerRegistrationChangeRecord,
     ClearElrRecord,
@@ -37,11 +38,13 @@ from kafkasim.model.controller.common.records import (
     PartitionRecord,
     ProducerIdsRecord,
     RegisterBrokerRecord,
+    RemoveAccessControlEntryRecord,
     RemoveTopicRecord,
     TopicRecord,
     UnregisterBrokerRecord,
 )
 from kafkasim.model.directories import MIGRATING
+from kafkasim.model.messages.clients.acls import AclBinding
 from kafkasim.model.messages.clients.admin import QuotaEntity
 from kafkasim.model.values import value
 
@@ -133,6 +136,7 @@ class MetadataImage:
     """All metadata up to and including the record at ``offset``, which was written in ``epoch``."""
 
     __slots__ = (
+        "acls",
         "broker_configs",
         "brokers",
         "client_quotas",
@@ -161,6 +165,7 @@ class MetadataImage:
         self.broker_configs: dict[int, dict[str, str]] = {}  # dynamic; −1: the default of all
         self.group_configs: dict[str, dict[str, str]] = {}  # by group id
         self.client_quotas: dict[QuotaEntity, dict[str, float]] = {}
+        self.acls: dict[str, AclBinding] = {}  # by id
         self.features: dict[str, int] = {}
         self.next_producer_id = 0
 
@@ -237,6 +242,7 @@ class MetadataImage:
         twin.broker_configs = {key: dict(own) for key, own in self.broker_configs.items()}
         twin.client_quotas = {key: dict(own) for key, own in self.client_quotas.items()}
         twin.group_configs = {key: dict(own) for key, own in self.group_configs.items()}
+        twin.acls = dict(self.acls)
         twin.features = dict(self.features)
         twin.next_producer_id = self.next_producer_id
         return twin
@@ -254,6 +260,7 @@ class MetadataImage:
             sorted(self.features.items()),
             self.next_producer_id,
             *[(entity, sorted(own.items())) for entity, own in self.client_quotas.items()],
+            *sorted((key, repr(binding)) for key, binding in self.acls.items()),
         )
 
     def apply(self, record: Any, offset: int, epoch: int) -> None:
@@ -355,6 +362,13 @@ class MetadataImage:
         else:
             entries[record.key] = record.value
 
+    def _acl(self, record: AccessControlEntryRecord, offset: int) -> None:
+        assert record.id not in self.acls, f"{record} at {offset} exists"
+        self.acls[record.id] = record.binding
+
+    def _remove_acl(self, record: RemoveAccessControlEntryRecord, offset: int) -> None:
+        del self.acls[record.id]
+
     def cleared_elrs(self, record: ClearElrRecord) -> list[PartitionChangeRecord]:
         """Return the change that a record makes to each partition with an ELR or a last known
         leader (TopicDelta.replay(ClearElrRecord))."""
@@ -398,6 +412,8 @@ _REPLAY: dict[type, Callable[[MetadataImage, Any, int], None]] = {
     ConfigRecord: MetadataImage._config,
     BrokerConfigRecord: MetadataImage._broker_config,
     ClientQuotaRecord: MetadataImage._client_quota,
+    AccessControlEntryRecord: MetadataImage._acl,
+    RemoveAccessControlEntryRecord: MetadataImage._remove_acl,
     GroupConfigRecord: MetadataImage._group_config,
     ClearElrRecord: MetadataImage._clear_elr,
     ProducerIdsRecord: MetadataImage._producer_ids,

@@ -3,7 +3,7 @@
 A record is the ``value`` of a ``Record`` in a batch of ``__cluster_metadata-0``. In KRaft mode the
 metadata changes only by replaying records into a ``MetadataImage``.
 
-Left out on purpose: ACLs, delegation tokens, and transactions of the metadata log (an event
+Left out on purpose: delegation tokens, and transactions of the metadata log (an event
 with more records than a batch may hold is not atomic). The fields ``reason`` and ``unclean`` are
 not Kafka's: they tell the trace why a partition changed.
 """
@@ -14,6 +14,7 @@ import zlib
 from dataclasses import field
 from typing import Any
 
+from kafkasim.model.messages.clients.acls import AclBinding
 from kafkasim.model.messages.clients.admin import QuotaEntity
 from kafkasim.model.records import RecordBatch
 from kafkasim.model.values import value
@@ -172,6 +173,21 @@ class ClientQuotaRecord:
     entity: QuotaEntity
     key: str
     value: float | None
+
+
+@value
+class AccessControlEntryRecord:
+    """An entry was added to the access control lists (KIP-801)."""
+
+    id: str
+    binding: AclBinding
+
+
+@value
+class RemoveAccessControlEntryRecord:
+    """An entry of the access control lists was removed."""
+
+    id: str
 
 
 @value

@@ -22,6 +22,7 @@ from kafkasim.model.controller.common.image import (
 )
 from kafkasim.model.controller.common.records import (
     NO_LEADER,
+    AccessControlEntryRecord,
     BrokerConfigRecord,
     BrokerRegistrationChangeRecord,
     ClearElrRecord,
@@ -31,12 +32,14 @@ from kafkasim.model.controller.common.records import (
     PartitionChangeRecord,
     PartitionRecord,
     RegisterBrokerRecord,
+    RemoveAccessControlEntryRecord,
     RemoveTopicRecord,
     TopicRecord,
     UnregisterBrokerRecord,
     chain_digest,
 )
 from kafkasim.model.facts import (
+    AclChanged,
     BrokerRegistration,
     ConfigChanged,
     HoleEntered,
@@ -45,6 +48,7 @@ from kafkasim.model.facts import (
     TopicCreated,
     TopicDeleted,
 )
+from kafkasim.model.messages.clients.acls import AclBinding
 from kafkasim.model.records import RecordBatch
 
 
@@ -169,6 +173,16 @@ class CommittedMetadata:
         text = None if record.value is None else f"{record.value:g}"
         return ConfigChanged(offset, entity_text(record.entity), record.key, text)
 
+    def _acl_added(
+        self, record: AccessControlEntryRecord, offset: int, batch: RecordBatch, before: Any
+    ) -> AclChanged:
+        return _acl_changed(offset, True, record.id, record.binding)
+
+    def _acl_removed(
+        self, record: RemoveAccessControlEntryRecord, offset: int, batch: RecordBatch, before: Any
+    ) -> AclChanged:
+        return _acl_changed(offset, False, record.id, before)
+
     def _broker_changed(
         self, record: Any, offset: int, batch: RecordBatch, before: Any
     ) -> BrokerRegistration:
@@ -198,10 +212,27 @@ class _CreatedTopics:
                     self.min_isr[record.topic] = int(record.value)
 
 
+def _acl_changed(offset: int, added: bool, key: str, binding: AclBinding) -> AclChanged:
+    return AclChanged(
+        offset,
+        added,
+        key,
+        binding.resource_type,
+        binding.name,
+        binding.pattern_type,
+        binding.principal,
+        binding.host,
+        binding.operation,
+        binding.permission,
+    )
+
+
 def _before(image: MetadataImage, record: Any) -> Any:
     """Return what a record is about to change: a partition, a broker, a topic or ELRs, or None."""
     if type(record) is ClearElrRecord:
         return image.cleared_elrs(record)
+    if type(record) is RemoveAccessControlEntryRecord:
+        return image.acls[record.id]
     if type(record) is UnregisterBrokerRecord:
         return image.brokers[record.broker_id]
     if type(record) is PartitionChangeRecord:
@@ -228,6 +259,8 @@ _FACTS: dict[type, Callable[[CommittedMetadata, Any, int, RecordBatch, Any], Any
     BrokerConfigRecord: CommittedMetadata._broker_config_changed,
     GroupConfigRecord: CommittedMetadata._group_config_changed,
     ClientQuotaRecord: CommittedMetadata._quota_changed,
+    AccessControlEntryRecord: CommittedMetadata._acl_added,
+    RemoveAccessControlEntryRecord: CommittedMetadata._acl_removed,
     PartitionRecord: CommittedMetadata._partition_changed,
     PartitionChangeRecord: CommittedMetadata._partition_changed,
     RegisterBrokerRecord: CommittedMetadata._broker_changed,

@@ -19,6 +19,7 @@ from kafkasim.model.controller.common.records import (
     BrokerRegistrationChangeRecord,
     ProducerIdsRecord,
 )
+from kafkasim.model.controller.kraft.managers.acls import AclControlManager
 from kafkasim.model.controller.kraft.managers.cluster import ClusterControlManager
 from kafkasim.model.controller.kraft.managers.configs import (
     ConfigurationControlManager,
@@ -45,8 +46,10 @@ from kafkasim.model.messages import (
     BrokerHeartbeatResponse,
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,
+    CreateAclsRequest,
     CreatePartitionsRequest,
     CreateTopicsRequest,
+    DeleteAclsRequest,
     DeleteTopicsRequest,
     ElectLeadersRequest,
     IncrementalAlterConfigsRequest,
@@ -77,6 +80,7 @@ class Managers:
     """The parts of an active controller. They start from its image; a resignation drops them."""
 
     __slots__ = (
+        "acls",
         "cluster",
         "configs",
         "features",
@@ -113,6 +117,7 @@ class Managers:
         self.reassignments = ReassignmentControlManager(image, self.replication)
         self.configs = ConfigurationControlManager(image, config, rules)
         self.features = FeatureControlManager(image, rules.supported_features())
+        self.acls = AclControlManager(image, config, rng)
 
     # Brokers.
 
@@ -245,6 +250,14 @@ class Managers:
         """Set quotas of clients."""
         return ControllerResult(*alter_client_quotas(request, self.image))
 
+    def on_create_acls(self, request: CreateAclsRequest, now: int) -> ControllerResult:
+        """Add entries to the access control lists."""
+        return ControllerResult(*self.acls.create(request))
+
+    def on_delete_acls(self, request: DeleteAclsRequest, now: int) -> ControllerResult:
+        """Remove entries from the access control lists."""
+        return ControllerResult(*self.acls.delete(request))
+
     def on_update_features(self, request: UpdateFeaturesRequest, now: int) -> ControllerResult:
         """Finalize levels of features."""
         records, response = self.features.update(request)
@@ -269,6 +282,8 @@ HANDLERS: dict[type, Callable[[Managers, Any, int], ControllerResult]] = {
     IncrementalAlterConfigsRequest: Managers.on_alter_configs,
     UpdateFeaturesRequest: Managers.on_update_features,
     AlterClientQuotasRequest: Managers.on_alter_client_quotas,
+    CreateAclsRequest: Managers.on_create_acls,
+    DeleteAclsRequest: Managers.on_delete_acls,
     AllocateProducerIdsRequest: Managers.on_allocate_producer_ids,
 }
 """What the active controller serves; the Raft client serves all other requests."""

@@ -31,6 +31,7 @@ from kafkasim.model.replication.requests.fetch_sessions import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from kafkasim.model.records import TopicPartition
     from kafkasim.model.replication.partitions.delayed_operations import FetchWaiter
     from kafkasim.model.replication.partitions.hosted import HostedPartitions
     from kafkasim.model.replication.partitions.partition import Partition
@@ -47,7 +48,10 @@ SEND = "network"  # the lane of stalled answers: a network thread
 class FetchContext(Protocol):
     """What a fetch is about, whether or not it has a session."""
 
-    session_id: int  # 0 without a session
+    @property
+    def session_id(self) -> int:
+        """The session's id, 0 without one."""
+        ...
 
     def is_empty(self) -> bool:
         """Return whether no partition is fetched at all."""
@@ -191,6 +195,49 @@ class SessionFetch:
         return found
 
 
+class PartlyRefusedFetch:
+    """A fetch of which the sender may not have some topics; they join the answer with an error."""
+
+    def __init__(self, inner: FetchContext, refuses: Callable[[str], Errors]) -> None:
+        self._inner = inner
+        self._errors: dict[TopicPartition, Errors] = {}
+        self._allowed: Wanted = []
+        for asked, partition in inner.wanted():
+            error = refuses(asked.tp.topic)
+            if error is NONE:
+                self._allowed.append((asked, partition))
+            else:
+                self._errors[asked.tp] = error
+
+    @property
+    def session_id(self) -> int:
+        """The session's id, 0 without one."""
+        return self._inner.session_id
+
+    def is_empty(self) -> bool:
+        """Return whether there is nothing to read."""
+        return not self._allowed
+
+    def wanted(self) -> Wanted:
+        """Return the partitions to read."""
+        return [each for each in self._inner.wanted() if each[0].tp not in self._errors]
+
+    def park(self, operation: DelayedFetch, result: FetchResult) -> None:
+        """Wait for the partitions that were read."""
+        self._inner.park(operation, result)
+
+    def unpark(self, operation: DelayedFetch) -> None:
+        """Wait for no partition any more."""
+        self._inner.unpark(operation)
+
+    def answers(self, result: FetchResult, now: int) -> list[FetchPartitionResponse]:
+        """Return the partitions of the response."""
+        refused = [
+            FetchPartitionResponse(tp, error, -1, -1, -1, ()) for tp, error in self._errors.items()
+        ]
+        return [*self._inner.answers(result, now), *refused]
+
+
 Answer: TypeAlias = "Callable[[Request, FetchContext, FetchResult, int, int], None]"
 """Answers a fetch with what was read; the last two: when serving began, and now."""
 
@@ -247,6 +294,8 @@ class FetchHandler:
         self._sessions = sessions
         self._send_delay_us = rules.fetch_send_delay_us(process.broker_id)
         self.quota: ClientQuota = NoQuota()
+        # What is wrong with the fetch of a topic, for the sender of a request; None: nothing ever.
+        self.refuses: Callable[[Request], Callable[[str], Errors]] | None = None
 
     def serve(self, item: Request, now: int) -> None:
         """Read, then answer or wait."""
@@ -270,6 +319,8 @@ class FetchHandler:
             if stale:
                 session.mark_all_dirty()
             context = SessionFetch(session, self._hosted, self._sessions)
+        if self.refuses is not None:
+            context = PartlyRefusedFetch(context, self.refuses(item))
         wanted = context.wanted()
         if self._hosted.unnamed:
             wanted = self._named(wanted)

@@ -7,6 +7,7 @@ allowed.
 from __future__ import annotations
 
 from kafkasim.analysis.judging.finding import ANOMALIES, NO_PROGRESS
+from kafkasim.scenarios.language.checks.access import check_access
 from kafkasim.scenarios.language.checks.allowed import meant, some
 from kafkasim.scenarios.language.checks.cluster_tables import check_clusters
 from kafkasim.scenarios.language.checks.fault_tables import check_faults
@@ -37,6 +38,7 @@ def check(scenario: Scenario) -> None:
     check_mode(scenario)
     check_topics(scenario)
     check_configs(scenario, nodes)
+    check_access(scenario)
     check_workloads(scenario)
     check_faults(scenario, nodes)
     check_operations(scenario, nodes)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from kafkasim.analysis.judging.history.history import History
 from kafkasim.analysis.judging.invariants.online import Invariants
+from kafkasim.analysis.judging.settings import Settings
 from kafkasim.analysis.judging.source import BrokerLimits
 from tests.scenarios.fact_makers import FakeTrace, Row
 
@@ -22,7 +23,7 @@ def judged(
     """Return the invariants after some facts; ``excuse`` stands for the no-loss budget."""
     trace = FakeTrace()
     history = History(trace, lambda _topic: unclean, excuse)
-    invariants = Invariants(trace, history, limits)
+    invariants = Invariants(trace, history, Settings(limits=limits))
     trace.record(rows)
     return invariants
 

@@ -18,6 +18,7 @@ from kafkasim.model.config import BrokerConfig
 from kafkasim.model.controller.common.deltas.metadata_delta import MetadataDelta
 from kafkasim.model.controller.common.image import MetadataImage, TopicImage
 from kafkasim.model.controller.common.records import (
+    AccessControlEntryRecord,
     BrokerConfigRecord,
     ClientQuotaRecord,
     ConfigRecord,
@@ -102,6 +103,7 @@ def image_values(image: MetadataImage, digest: int) -> list[Any]:
         values += [GroupConfigRecord(group, key, entries[key]) for key in entries]
     for entity, quotas in image.client_quotas.items():
         values += [ClientQuotaRecord(entity, key, quotas[key]) for key in quotas]
+    values += [AccessControlEntryRecord(key, image.acls[key]) for key in image.acls]
     if image.next_producer_id:
         values.append(ProducerIdsRecord(-1, -1, image.next_producer_id))
     return values

@@ -1,0 +1,68 @@
+"""AUTHZ: every broker allows what the access control lists of its metadata allow, and no more.
+
+A broker decides on the entries of its own image, which may be older than the controller's
+(KIP-801). So its decision is compared with what the entries up to its metadata offset say, as a
+set: whoever finds them otherwise, by a search or an index, must find the same (StandardAuthorizer).
+"""
+
+from __future__ import annotations
+
+from kafkasim.analysis.judging.findings import Findings
+from kafkasim.analysis.judging.history.history import History
+from kafkasim.analysis.judging.settings import Settings
+from kafkasim.model import facts
+from kafkasim.model.controller.common.acls import Action, Authorizer, AuthorizerRules
+from kafkasim.model.messages.clients.acls import AclBinding
+
+
+class Access:
+    """AUTHZ: a decision is that of the entries, super users and the default of its broker."""
+
+    def __init__(self, history: History, findings: Findings, settings: Settings) -> None:
+        self._findings = findings
+        self._changes: dict[int, facts.AclChanged] = {}  # by metadata offset
+        self._decisions: list[tuple[int, int, str, facts.Authorized]] = []
+        self._super_users = settings.super_users
+        self._everyone = settings.allows_everyone
+
+    def on_AclChanged(self, _seq: int, _t: int, _node: str, fact: facts.AclChanged) -> None:
+        """Note a change; a later controller tells again what an earlier one has."""
+        self._changes[fact.offset] = fact
+
+    def on_Authorized(self, seq: int, t: int, node: str, fact: facts.Authorized) -> None:
+        """Keep a decision: its broker may be ahead of the controller that tells of the entries."""
+        self._decisions.append((seq, t, node, fact))
+
+    def finish(self) -> None:
+        """Compare each decision with the entries of its broker's image."""
+        for seq, t, node, fact in self._decisions:
+            allowed = self._allowed(fact)
+            if allowed != fact.allowed:
+                did, does = ("allowed", "deny") if fact.allowed else ("denied", "allow")
+                self._findings.add(
+                    "AUTHZ", seq, t, ("", -1),
+                    f"{node} {did} {fact.principal} to {fact.operation} {fact.resource_type}"
+                    f" {fact.name or '(any)'}, which the entries up to metadata offset"
+                    f" {fact.offset} {does}",
+                )  # fmt: skip
+
+    def _allowed(self, fact: facts.Authorized) -> bool:
+        entries = self._entries(fact.offset)
+        authorizer = Authorizer(entries, self._super_users, self._everyone, AuthorizerRules())
+        decide = authorizer.decide if fact.name else authorizer.decide_by_type
+        name = fact.name or "hardcode"
+        action = Action(fact.principal, fact.host, fact.operation, fact.resource_type, name)
+        return decide(action).allowed
+
+    def _entries(self, offset: int) -> dict[str, AclBinding]:
+        entries: dict[str, AclBinding] = {}
+        for each in sorted(self._changes):
+            fact = self._changes[each]
+            if each <= offset and fact.added:
+                entries[fact.id] = AclBinding(
+                    fact.resource_type, fact.name, fact.pattern_type, fact.principal, fact.host,
+                    fact.operation, fact.permission,
+                )  # fmt: skip
+            elif each <= offset:
+                entries.pop(fact.id, None)
+        return entries

@@ -1,0 +1,218 @@
+"""The check before every request: KafkaApis with an authorizer.
+
+    request ──▶ privileges of the whole ──▶ privileges of its parts ──▶ KafkaApis
+                      │ refused                  │ refused parts
+                      ▼                          ▼
+                   answer                  join the answer when it is sent
+
+The partitions of a Fetch are those of its session, so a Fetch is checked where the session is known
+(:meth:`AuthorizedApis.refuse_fetch`). Without ``authorizer.class.name`` none of this exists.
+
+Deviations from Kafka: what an operator asks of the controller is authorized by the broker that
+forwards it, on its own image, where Kafka's controller decides on its. Left out: topics of share
+fetches and acknowledgements, of which the group alone is checked; the authorized operations in
+answers; quotas of unauthorized requests.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from kafkasim.model.broker.common.authorization.access import Access, AccessLog
+from kafkasim.model.broker.common.authorization.parts import PARTS, divide
+from kafkasim.model.broker.common.authorization.whole import WHOLE, refused
+from kafkasim.model.controller.common.acls import Authorizer, selects
+from kafkasim.model.effects import Close, Process, Request
+from kafkasim.model.errors import Errors
+from kafkasim.model.messages import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    DescribeAclsRequest,
+    DescribeAclsResponse,
+    FetchRequest,
+    ListGroupsRequest,
+    ListTransactionsRequest,
+    MetadataRequest,
+    MetadataResponse,
+    MetadataTopic,
+    ProduceRequest,
+)
+from kafkasim.model.messages.clients.acls import (
+    CLUSTER_ACTION,
+    CREATE,
+    DESCRIBE,
+    GROUP,
+    READ,
+    TOPIC,
+    TRANSACTIONAL_ID,
+    WRITE,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kafkasim.model.broker.common.apis import KafkaApis
+    from kafkasim.model.controller.common.image import MetadataImage
+
+NONE = Errors.NONE
+
+
+class AuthorizedApis:
+    """Stands before ``apis``; what is refused never reaches them."""
+
+    def __init__(
+        self, process: Process, apis: KafkaApis, image: MetadataImage, authorizer: Authorizer
+    ) -> None:
+        self._process = process
+        self._apis = apis
+        self._image = image
+        self._creates_topics = apis.config.auto_create_topics_enable
+        self._log = AccessLog(authorizer, image, process.out)
+
+    def handle(self, item: Request, now: int) -> None:
+        """Refuse a request, or serve of it what its sender may have."""
+        access, request = self._access(item), item.message
+        kind = type(request)
+        for check in WHOLE.get(kind, ()):
+            error = check(access, request)
+            if error is not NONE:
+                self._refuse(item, error, now)
+                return
+        if kind is DescribeAclsRequest:
+            self._describe(item, now)
+        elif kind is AddPartitionsToTxnRequest:
+            self._add_partitions(access, item, now)
+        elif kind is MetadataRequest:
+            self._name_topics(access, item, now)
+        elif kind in PARTS:
+            self._serve_parts(item, *divide(access, request), now)
+        else:
+            if kind in _LISTS:
+                self._merge(item, _LISTS[kind](access))
+            self._apis.handle(item, now)
+
+    def refuse_fetch(self, item: Request) -> Callable[[str], Errors]:
+        """Return what is wrong with the fetch of a topic: a follower's needs CLUSTER_ACTION, a
+        consumer's READ (handleFetchRequest)."""
+        access, request = self._access(item), item.message
+        assert isinstance(request, FetchRequest), request
+        if request.replica_id >= 0:
+            follower = access.may_with_cluster(CLUSTER_ACTION)
+            return lambda _topic: NONE if follower else Errors.TOPIC_AUTHORIZATION_FAILED
+        return lambda topic: (
+            NONE if access.may(READ, TOPIC, topic) else Errors.TOPIC_AUTHORIZATION_FAILED
+        )
+
+    def _access(self, item: Request) -> Access:
+        return Access(self._log, self._process.peer_of(item.connection))
+
+    def _merge(self, item: Request, merge: Callable[[Any], Any]) -> None:
+        self._process.merges[item.connection, item.correlation] = merge
+
+    def _refuse(self, item: Request, error: Errors, now: int) -> None:
+        request = item.message
+        if type(request) is ProduceRequest and request.acks == 0:
+            self._process.out.append(Close(item.connection))  # the client has no other way to know
+        else:
+            self._apis.respond(item, refused(request, error), now)
+
+    def _serve_parts(
+        self, item: Request, served: Any, merge: Callable[[Any], Any] | None, now: int
+    ) -> None:
+        if merge is None:
+            self._apis.handle(item, now)
+            return
+        unanswered = type(item.message) is ProduceRequest and item.message.acks == 0
+        if served is None and not unanswered:
+            self._apis.respond(item, merge(None), now)
+            return
+        if served is not None:
+            if not unanswered:
+                self._merge(item, merge)
+            part = Request(item.connection, item.correlation, served, item.received_us)
+            self._apis.handle(part, now)
+        if unanswered:
+            self._process.out.append(Close(item.connection))
+
+    def _describe(self, item: Request, now: int) -> None:
+        """Answer with the entries of this broker's image (AclApis.handleDescribeAcls)."""
+        wanted = item.message.filter
+        found = [each for each in self._image.acls.values() if selects(wanted, each)]
+        self._apis.respond(item, DescribeAclsResponse(NONE, tuple(found)), now)
+
+    def _add_partitions(self, access: Access, item: Request, now: int) -> None:
+        """Refuse a client's transaction as a whole if one topic is refused
+        (handleAddPartitionsToTxnRequest)."""
+        results = []
+        for asked in item.message.transactions:
+            name = asked.transactional_id
+            if asked.verify_only:
+                continue  # a broker's, which may
+            if not access.may(WRITE, TRANSACTIONAL_ID, name):
+                error = Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+                results.append((name, tuple([(tp, error) for tp in asked.partitions])))
+                continue
+            topics = dict.fromkeys([tp.topic for tp in asked.partitions])
+            denied = [topic for topic in topics if not access.may(WRITE, TOPIC, topic)]
+            if denied:
+                failed, other = Errors.TOPIC_AUTHORIZATION_FAILED, Errors.OPERATION_NOT_ATTEMPTED
+                each = [(tp, failed if tp.topic in denied else other) for tp in asked.partitions]
+                results.append((name, tuple(each)))
+        if not results:
+            self._apis.handle(item, now)
+        else:
+            self._apis.respond(item, AddPartitionsToTxnResponse(NONE, tuple(results)), now)
+
+    def _name_topics(self, access: Access, item: Request, now: int) -> None:
+        """Serve Metadata: a topic that does not exist may be created by whoever may CREATE it."""
+        served, merge = divide(access, item.message)
+        names = served.topics or ()
+        creates = served.allow_auto_topic_creation and self._creates_topics
+        missing = [name for name in names if creates and self._image.topic_by_name(name) is None]
+        if missing and not access.may_with_cluster(CREATE):
+            denied = [name for name in missing if not access.may(CREATE, TOPIC, name)]
+            if denied:
+                kept = tuple([name for name in names if name not in denied])
+                served = replace(served, topics=kept)
+                merge = _with_denied(merge, denied)
+        self._serve_parts(item, served, merge, now)
+
+
+def _with_denied(merge: Callable[[Any], Any] | None, names: list[str]) -> Callable[[Any], Any]:
+    error = Errors.TOPIC_AUTHORIZATION_FAILED
+
+    def add(answer: MetadataResponse) -> MetadataResponse:
+        whole = answer if merge is None else merge(answer)
+        refused_topics = [MetadataTopic(name, "", error, ()) for name in names]
+        return replace(whole, topics=(*whole.topics, *refused_topics))
+
+    return add
+
+
+def _listed_groups(access: Access) -> Callable[[Any], Any]:
+    """Whoever may describe the cluster sees all groups, others those that they may describe."""
+    if access.may_with_cluster(DESCRIBE):
+        return lambda answer: answer
+
+    def only_described(answer: Any) -> Any:
+        seen = [each for each in answer.groups if access.may(DESCRIBE, GROUP, each.group_id)]
+        return replace(answer, groups=tuple(seen))
+
+    return only_described
+
+
+def _listed_transactions(access: Access) -> Callable[[Any], Any]:
+    def only_described(answer: Any) -> Any:
+        seen = [each for each in answer.transactions
+                if access.may(DESCRIBE, TRANSACTIONAL_ID, each[0])]  # fmt: skip
+        return replace(answer, transactions=tuple(seen))
+
+    return only_described
+
+
+_LISTS: dict[type, Callable[[Access], Callable[[Any], Any]]] = {
+    ListGroupsRequest: _listed_groups,
+    ListTransactionsRequest: _listed_transactions,
+}
+"""Requests for everything: what the sender may not describe is left out of the answer."""
