@@ -215,8 +215,8 @@ class PartlyRefusedFetch:
         return self._inner.session_id
 
     def is_empty(self) -> bool:
-        """Return whether there is nothing to read."""
-        return not self._allowed
+        """Return whether there is nothing to wait for."""
+        return self._inner.is_empty() or bool(self._errors and not self._allowed)
 
     def wanted(self) -> Wanted:
         """Return the partitions to read."""

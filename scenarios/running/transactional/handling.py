@@ -19,7 +19,11 @@ from kafkasim.sim.apps.client_port import ClientPort
 
 FENCED = (ProducerFencedError, InvalidProducerEpochError)
 
-MISCONFIGURED = ("INVALID_TRANSACTION_TIMEOUT",)
+MISCONFIGURED = (
+    "INVALID_TRANSACTION_TIMEOUT",
+    "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
+    "CLUSTER_AUTHORIZATION_FAILED",
+)
 """Errors of the configuration: a new producer has the same one, and gets the same answer."""
 
 OUT_OF_ORDER = "OUT_OF_ORDER_SEQUENCE_NUMBER"

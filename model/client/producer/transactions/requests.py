@@ -79,6 +79,9 @@ COMMON: dict[Errors, Then] = {
     Errors.INVALID_PRODUCER_ID_MAPPING: Then.FATAL,
     Errors.UNKNOWN_PRODUCER_ID: Then.ABORTABLE_IF_POSSIBLE,
     Errors.TRANSACTION_ABORTABLE: Then.ABORTABLE,
+    Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: Then.FATAL,
+    Errors.CLUSTER_AUTHORIZATION_FAILED: Then.FATAL,
+    Errors.GROUP_AUTHORIZATION_FAILED: Then.ABORTABLE,
 }
 """What follows from an error of any request, unless its class says otherwise."""
 
@@ -295,10 +298,13 @@ class AddPartitionsToTxn(TxnRequest):
         ((_, results),) = response.results
         self.backoff_ms = None
         failed: list[str] = []
+        unauthorized: dict[str, None] = {}
         for tp, error in results:
             then = COMMON.get(error, Then.UNEXPECTED)
             if not error:
                 continue
+            if error is Errors.TOPIC_AUTHORIZATION_FAILED:
+                unauthorized[tp.topic] = None
             if then is Then.UNEXPECTED:  # OPERATION_NOT_ATTEMPTED too
                 failed.append(f"{tp} {error.name}")
                 continue
@@ -309,6 +315,8 @@ class AddPartitionsToTxn(TxnRequest):
         error_: KafkaError | None = None
         if failed:
             error_ = KafkaError("UNKNOWN_SERVER_ERROR", ", ".join(failed))
+            if unauthorized:
+                error_ = KafkaError("TOPIC_AUTHORIZATION_FAILED", ", ".join(unauthorized))
             self.result.fail(error_)
         self.owner.added([tp for tp, _ in results], error_)
         self.result.done()
