@@ -80,6 +80,7 @@ NOT_TAKEN = {
     "BUFFER_EXHAUSTED": "no room in buffer.memory within max.block.ms",
     "TIMED_OUT": "no metadata of its topic within max.block.ms",
     "CLOSED": "the producer is closed",
+    "TOPIC_AUTHORIZATION_FAILED": "no entry lets it describe the topic",
     "SERIALIZATION": "its key or value could not be serialized",
 }
 """Why a producer did not take a record, by the error that its application got."""

@@ -97,3 +97,9 @@ def test_a_deny_by_prefix_beats_the_allow_of_everybody() -> None:
 def test_mistakes_are_one_line(change: dict[str, Any], line: str) -> None:
     with pytest.raises(ScenarioError, match=re.escape(line)):
         parse({**scenario([], [PRODUCER]), **change}, "access")
+
+
+def test_a_producer_learns_at_once_that_it_may_not_describe_its_topic() -> None:
+    result = outcome([], [{**PRODUCER, "config": {"enable.idempotence": False}}])
+    assert "send-failed:TOPIC_AUTHORIZATION_FAILED" in result.observations
+    assert "send-failed:TIMED_OUT" not in result.observations

@@ -40,6 +40,7 @@ from kafkasim.model.client.producer.transaction_manager import TransactionManage
 from kafkasim.model.client.producer.transactions.calls import TransactionCalls
 from kafkasim.model.config import ProducerConfig
 from kafkasim.model.effects import Reply
+from kafkasim.model.errors import Errors
 from kafkasim.model.facts import SendFailed
 from kafkasim.model.records import NO_HEADERS
 
@@ -83,6 +84,11 @@ def producer_config(properties: Mapping[str, Any]) -> ProducerConfig:
 def key_bytes(key: str | bytes) -> bytes:
     """Return a key as it is on the wire."""
     return key.encode() if isinstance(key, str) else key
+
+
+REFUSED = (Errors.TOPIC_AUTHORIZATION_FAILED, Errors.INVALID_TOPIC_EXCEPTION)
+"""Errors of a topic that its metadata has told of, with which a waiting send fails at once
+(Metadata.maybeThrowExceptionForTopic)."""
 
 
 class KafkaProducer:
@@ -327,8 +333,9 @@ class KafkaProducer:
     def _request_metadata(self, topic: str, now: int) -> None:
         """Ask for a topic, or again for one that does not have the partition yet."""
         self.metadata.add_topics((topic,), now)
-        if topic in self.metadata.partition_counts:
-            self.metadata.request_update(now)
+        known = self.metadata
+        if topic in known.partition_counts or known.topic_errors.get(topic) in REFUSED:
+            known.request_update(now)
 
     def _new_sticky(self, topic: str) -> StickyPartitioner:
         self._sticky[topic] = sticky = StickyPartitioner(self.config.batch_size, self.process.rng)
@@ -368,12 +375,15 @@ class KafkaProducer:
     def _on_metadata(self, now: int) -> None:
         self.sender.on_metadata(now)
         waiting, self._for_metadata = self._for_metadata, []
+        heard_of = self.metadata.topic_errors
         for blocked in waiting:
-            if blocked.waits:
+            topic = blocked.args[0]
+            if blocked.waits and (error := heard_of.get(topic)) in REFUSED:
+                self._refuse(blocked, KafkaError(error.name, topic), now)
+            elif blocked.waits:
                 self._try(blocked, not self._for_memory, now)
         if waiting:
             self._update_linger()
-        heard_of = self.metadata.topic_errors
         if any(blocked.args[0] not in heard_of for blocked in self._for_metadata):
             self.metadata.request_update_for_new_topics(now)  # ProducerMetadata.newTopics
 
