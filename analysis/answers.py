@@ -22,8 +22,8 @@ ANSWERS_FILE = "answers.json"
 STOPPED_S = 1.0
 """What waits for less has not stopped."""
 
-SILENT_S = 29.5
-"""From here on a client's request.timeout.ms (30 s) has its part in it."""
+SLACK_S = 0.5
+"""What waits for this much less than a client's request.timeout.ms has waited for that."""
 
 WRITES = """
     SELECT run, node, max(waited) / 1e6 AS waited_s, sum(failed) AS failed FROM (
@@ -105,10 +105,14 @@ class Asked:
 
 @dataclass(frozen=True)
 class Timeouts:
-    """The settings that end most outages, as ``key = value``: a session and a follower's lag."""
+    """The settings that end most outages, as ``key = value``: a session and a follower's lag.
+
+    ``request_s`` is the shortest request.timeout.ms of a client, in seconds.
+    """
 
     session: str
     lag: str
+    request_s: float
 
 
 COLUMNS = ("what happens", "acks=all stopped", "acks=1 stopped", "reads late", "failed sends",
@@ -185,8 +189,9 @@ def decided(state: Mapping[str, Any], stopped_s: float, timeouts: Timeouts) -> s
         return "unclean.leader.election.enable = false: the in-sync replicas are away"
     if state.get("under_min_s", 0) >= STOPPED_S:
         return f"min.insync.replicas = {state['needed']}"
-    if "fenced" in reasons and stopped_s >= SILENT_S:
-        return f"{timeouts.session}, then request.timeout.ms of clients that ask a silent broker"
+    if "fenced" in reasons and stopped_s >= timeouts.request_s - SLACK_S:
+        limit = f"request.timeout.ms = {1000 * timeouts.request_s:.0f}"
+        return f"{timeouts.session}, then {limit} of clients that ask a silent broker"
     if "fenced" in reasons:
         return timeouts.session
     if "dir-offline" in reasons:

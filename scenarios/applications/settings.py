@@ -83,6 +83,11 @@ def consumer_config(place: Session, settings: dict[str, Any]) -> ConsumerConfig:
     """
     what = "AIOKafkaConsumer"
     asked = settings.pop("group_id", None)
+    if asked is not None and not place.group:
+        raise ValueError(
+            f"group_id {asked!r}: the application runs for a workload of kind producer, which has"
+            " no group; use kind consumer-group"
+        )
     if asked is not None and asked != place.group:
         raise ValueError(
             f"group_id {asked!r}: the workload that the application runs for has the group"

@@ -180,11 +180,12 @@ def for_consumers(
 ) -> list[str]:
     """Return the settings that put an application in place of a scenario's consumers.
 
-    None is no application, so no settings. The file that it takes the place of need not exist.
-    ``restart`` is the restart policy of the application's processes.
+    Without consumer groups it is in place of the producers. None is no application, so no settings.
+    The file that it takes the place of need not exist. ``restart`` is the restart policy of the
+    application's processes.
 
     Raises:
-        InputError: the scenario has no consumer group, or a policy has no application.
+        InputError: the scenario has neither, or a policy has no application.
         ScenarioError: there is no such scenario.
     """
     if app is None:
@@ -195,14 +196,15 @@ def for_consumers(
         return []
     path, function = split(app)
     tables = library.source(name)[0].get("workload")
-    places = [
-        index
-        for index, table in enumerate(tables if isinstance(tables, list) else [])
-        if isinstance(table, dict) and table.get("kind") == "consumer-group"
-    ]
+    known = tables if isinstance(tables, list) else []
+    kinds = [table.get("kind") if isinstance(table, dict) else None for table in known]
+    kind = "consumer-group" if "consumer-group" in kinds else "producer"
+    places = [index for index, each in enumerate(kinds) if each == kind]
     if not places:
         library.scenario(name, allow_unmodelled=allow_unmodelled)  # which tells a misspelled kind
-        raise InputError(f"--app: {name} has no workload of kind consumer-group to run it for")
+        raise InputError(
+            f"--app: {name} has no workload of kind consumer-group or producer to run it for"
+        )
     given = {"app": f'"{path.absolute()}:{function}"'}
     if restart is not None:
         given["restart"] = f'"{restart}"'

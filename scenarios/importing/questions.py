@@ -49,7 +49,7 @@ def workloads(data: Mapping[str, Any]) -> Iterator[Data]:
     for table in data.get("workload", []):
         kept = {key: value for key, value in table.items() if key != "app-digest"}
         yield kept
-        if table["kind"] != "producer" or "transactional-id" in table:
+        if table["kind"] != "producer" or "transactional-id" in table or "app" in table:
             continue
         config = dict(table.get("config", {}))
         other = "1" if acks(config) == "all" else "all"

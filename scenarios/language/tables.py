@@ -230,6 +230,8 @@ class ProducerTable(Table):
     transaction_time: Duration = 1_000_000
     abort_share: float = Field(0.0, ge=0, le=1)
     when_fenced: Literal["renew", "exit"] = "renew"
+    app: str | None = None
+    app_digest: str | None = None  # of the file, in the manifest of a run
     audit: str | None = None  # the topic of its monitoring events
     audit_window: Duration = 5_000_000
     config: Properties = {}

@@ -146,6 +146,10 @@ class ClientHosts:
     def _add_producer(self, number: int, table: ProducerTable, member: int) -> None:
         """Add the ``number``-th producer, the ``member``-th of its workload."""
         node = f"producer-{number}"
+        if table.app is not None:
+            make = self._session(node, number, "", {}, table.config)
+            self._add(node, table, {}, UserApplication(table.app, make))
+            return
         properties = dict(table.config)
         known = transactional_id(table, member)
         if known is not None:
@@ -173,6 +177,7 @@ class ClientHosts:
         self.members.setdefault(table.group, []).append(node)
         reads = {
             "auto.offset.reset": "earliest",
+            **of_rack(table),
             **CONSUMER.get(self._scenario.cluster.kafka_version, {}),
             "group.id": table.group,
             "client.id": node,
@@ -202,7 +207,8 @@ class ClientHosts:
         if table.stuck_at is not None and is_first:
             self.control.stuck[node] = (table.stuck_at, table.stuck_for or STUCK_FOR_US)
         if table.app is not None:
-            self._add(node, table, {}, self._user_application(number, table, table.app))
+            make = self._session(node, APPLICATIONS + number, table.group, table.config, {})
+            self._add(node, table, {}, UserApplication(table.app, make))
             return
         kind: type[_Consumer] = ConsumerApplication
         if table.store is not None or table.audit is not None:
@@ -233,6 +239,7 @@ class ClientHosts:
         )
         properties = {
             **share_defaults(self._scenario.cluster.kafka_version),
+            **of_rack(table),
             "group.id": table.group,
             "client.id": node,
             "share.acknowledgement.mode": table.acknowledge,
@@ -249,14 +256,24 @@ class ClientHosts:
             if table.commit != "auto":
                 properties.setdefault("auto.commit.enable", False)
             return LegacyConsumerConfig.from_properties(properties)
-        defaults = CONSUMER.get(self._scenario.cluster.kafka_version, {})
+        defaults = CONSUMER.get(self._scenario.cluster.kafka_version, {}) | of_rack(table)
         if table.commit != "auto" or table.store is not None or table.audit is not None:
             properties.setdefault("enable.auto.commit", False)
         return ConsumerConfig.from_properties({**defaults, **properties})
 
-    def _user_application(self, number: int, table: ConsumerGroupTable, app: str) -> Application:
-        """Return a user's application for a member's host; its clients have the table's config."""
-        node = f"consumer-{number}"
+    def _session(
+        self,
+        node: str,
+        number: int,
+        group: str,
+        reads: Mapping[str, Any],
+        writes: Mapping[str, Any],
+    ) -> Callable[[ClientPort], Session]:
+        """Return what makes the session of each incarnation of a user's application.
+
+        ``number`` is in the ids of its records, ``group`` is that of its workload, "" without one,
+        and its consumers and producers have the properties ``reads`` and ``writes``.
+        """
         version = self._scenario.cluster.kafka_version
         rng = self._world.streams.stream(node, "application")
 
@@ -264,10 +281,10 @@ class ClientHosts:
             return Session(
                 port,
                 node,
-                APPLICATIONS + number,
-                table.group,
-                {**CONSUMER.get(version, {}), **table.config},
-                PRODUCER.get(version, {}),
+                number,
+                group,
+                {**CONSUMER.get(version, {}), **reads},
+                {**PRODUCER.get(version, {}), **writes},
                 self.control.topic_ids,
                 self.control.caught,
                 self.control.returned,
@@ -279,7 +296,7 @@ class ClientHosts:
                 self.control.created,
             )
 
-        return UserApplication(app, make)
+        return make
 
     def _add(
         self,
@@ -324,6 +341,11 @@ class ClientHosts:
         for config in configs.values():
             told(config, process)
         return process
+
+
+def of_rack(table: Reader) -> dict[str, Any]:
+    """Return what a consumer has by the rack of its host, unless its properties say otherwise."""
+    return {} if table.rack is None else {"client.rack": table.rack}
 
 
 def producer_config(scenario: Scenario, properties: Mapping[str, Any], node: str) -> ProducerConfig:

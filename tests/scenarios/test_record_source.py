@@ -35,6 +35,22 @@ def test_a_text_is_filled_in_and_has_the_size_of_its_bytes() -> None:
     assert payloads.of(BASE | 7) == Payload(value, headers)
 
 
+@pytest.mark.parametrize(
+    ("text", "filled"),
+    [
+        ('{"id": {number}, "by": {"key": "{key}"}}', '{"id": 7, "by": {"key": "key-0"}}'),
+        ("{", "{"),
+        ("<{number:05d}>", "<00007>"),
+        ("{{number}} {number}", "{number} 7"),
+        ("{}", "{}"),
+    ],
+)
+def test_other_braces_stay_and_doubled_ones_are_written_once(text: str, filled: str) -> None:
+    records, payloads = source(keys="uniform:1", value=text)
+    records.next(7, NOW_US)
+    assert payloads.of(BASE | 7).value == filled.encode()
+
+
 def test_without_a_text_a_record_weighs_its_value_size_and_reads_as_its_id() -> None:
     records, payloads = source(**{"value-size": 500})
     assert records.next(0, NOW_US) == (None, BASE, 500, 1, None)
@@ -75,8 +91,8 @@ def test_keys_are_told_for_the_judge_of_their_order_only() -> None:
 @pytest.mark.parametrize(
     ("keys", "said"),
     [
-        ({"value": "{id}"}, "workload.0.value: {id} is unknown; allowed: key, number, producer"),
-        ({"headers": {"h": "{"}}, "workload.0.headers.h: "),
+        ({"value": '{"a": {id}}'}, "workload.0.value: {id} is unknown; allowed: key, number, prod"),
+        ({"headers": {"h": "{number:k}"}}, "workload.0.headers.h: Unknown format code 'k'"),
         ({"value": "x", "value-size": 5}, "workload.0.value-size: the value has the size"),
         ({"key-order": True}, "workload.0.key-order: needs keys"),
     ],

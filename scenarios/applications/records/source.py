@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kafkasim.model.facts import KeySent
 from kafkasim.model.records import NO_HEADERS, Tombstone, headers_size
 from kafkasim.scenarios.applications.session import Payload, Payloads
+from kafkasim.scenarios.language.texts import template
 from kafkasim.scenarios.language.units import MICROSECONDS
 
 if TYPE_CHECKING:
@@ -54,6 +55,8 @@ class RecordSource:
         self._payloads = payloads
         self._draw_key = key_source(table.keys, rng)
         self._random = rng.random
+        self._value = template(table.value or "")
+        self._headers = {name: template(text) for name, text in table.headers.items()}
         self._written = table.value is not None or bool(table.headers)
         self._since = -1  # the first record's id
 
@@ -76,10 +79,10 @@ class RecordSource:
         value = None
         size = self._table.value_size
         if self._table.value is not None:
-            value = self._table.value.format(**places).encode()
+            value = self._value.format(**places).encode()
             size = len(value)
         headers = tuple(
-            [(name, text.format(**places).encode()) for name, text in self._table.headers.items()]
+            [(name, text.format(**places).encode()) for name, text in self._headers.items()]
         )
         kept = str(record_id).encode() if value is None else value
         self._payloads.keep(record_id, Payload(kept, headers))

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from kafkasim.model.config import BrokerConfig
+from kafkasim.model.config import BrokerConfig, ProducerConfig
 from kafkasim.scenarios.commands.common import InputError, console, make_directory, say, say_json
 from kafkasim.scenarios.commands.exits import OK
 from kafkasim.scenarios.commands.spark import fleets
@@ -91,7 +91,7 @@ def _answers(
             Asked(each.name, each.text, digest(scenario), code_version(), _command(name))
             for each, scenario, name in zip(asked, parsed, names, strict=True)
         ]
-        ends = Timeouts(*timeouts(parsed[0].cluster))
+        ends = Timeouts(*timeouts(parsed[0].cluster), request_timeout_s(parsed[0]))
         return list(COLUMNS), answers(stored, ran, seeds, acks_of_hosts(parsed[0]), ends)
 
 
@@ -116,6 +116,15 @@ def timeouts(cluster: ClusterTable) -> tuple[str, str]:
     else:
         session = f"broker.session.timeout.ms = {config.broker_session_timeout_ms}"
     return session, f"replica.lag.time.max.ms = {config.replica_lag_time_max_ms}"
+
+
+def request_timeout_s(scenario: Scenario) -> float:
+    """Return the shortest request.timeout.ms of the scenario's clients, in seconds."""
+    name, default = "request.timeout.ms", ProducerConfig().request_timeout_ms
+    return min(
+        [float(str(each.config.get(name, default))) for each in scenario.workload],
+        default=float(default),
+    ) / 1000  # fmt: skip
 
 
 def chosen(asked: list[Question], only: str) -> list[Question]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from string import Formatter
 from typing import Any
 
 from kafkasim.model.config import (
@@ -23,9 +22,7 @@ from kafkasim.scenarios.language.tables import (
     Scenario,
     ShareGroupTable,
 )
-
-PLACES = ("key", "number", "producer")
-"""What a producer's texts may name in braces."""
+from kafkasim.scenarios.language.texts import template
 
 OF_TRANSACTIONS = (
     "epochs_used", "transaction_records", "transaction_time", "abort_share", "when_fenced",
@@ -143,6 +140,10 @@ def _check_producer(place: str, table: ProducerTable) -> None:
             raise ValueError(f"{place}.value-size: the value has the size of its text")
     for name, text in texts.items():
         _check_text(f"{place}.{name}", text)
+    if table.app is not None:
+        for key in ("transactional_id", "audit", "value"):
+            if getattr(table, key) is not None:
+                raise ValueError(f"{place}.{key.replace('_', '-')}: the application decides it")
     if table.key_order and table.keys == "none":
         raise ValueError(f"{place}.key-order: needs keys")
     if table.transactional_id is None:
@@ -150,17 +151,11 @@ def _check_producer(place: str, table: ProducerTable) -> None:
 
 
 def _check_text(place: str, text: str) -> None:
-    """Check a text of values: what stands in braces is known."""
+    """Check a text of values: a word in braces is known."""
     try:
-        named = [name for _, name, _, _ in Formatter().parse(text) if name is not None]
+        template(text)
     except ValueError as error:
-        raise ValueError(f"{place}: {error}; write {{{{ for a brace") from None
-    for name in named:
-        if name not in PLACES:
-            raise ValueError(
-                f"{place}: {{{name}}} is unknown; allowed: {some(PLACES)}; write {{{{ and }}}} for"
-                " the braces of JSON"
-            )
+        raise ValueError(f"{place}: {error}") from None
 
 
 def _check_output(

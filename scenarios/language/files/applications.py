@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kafkasim.scenarios.language.spec import ScenarioError
-from kafkasim.scenarios.language.tables import ConsumerGroupTable, Scenario
+from kafkasim.scenarios.language.tables import ConsumerGroupTable, ProducerTable, Scenario
 
 MAIN = "main"
 """The function of a file that names none."""
@@ -90,7 +90,7 @@ def check_unchanged(scenario: Scenario, place: str) -> None:
         ScenarioError: a file is gone, or is another one now.
     """
     for index, table in enumerate(scenario.workload):
-        if isinstance(table, ConsumerGroupTable) and table.app is not None:
+        if isinstance(table, ConsumerGroupTable | ProducerTable) and table.app is not None:
             where = f"{place}: workload.{index}.app"
             if digest(table.app, where) != table.app_digest:
                 raise ScenarioError(f"{where}: {split(table.app)[0]} was changed since the run")

@@ -68,6 +68,15 @@ STATE = {"leaderless_s": 0.0, "under_min_s": 0.0, "needed": 2, "replicas": 3, "r
             9.5,
             "replication factor 1: no other replica can lead",
         ),
+        ({"reasons": ["fenced"]}, 9.4, "broker.session.timeout.ms = 6000"),
+        (
+            {"reasons": ["fenced"]},
+            9.6,
+            (
+                "broker.session.timeout.ms = 6000, then request.timeout.ms = 10000 of clients that ask"
+                " a silent broker"
+            ),
+        ),
         ({"unclean": True, "leaderless_s": 9.0}, 9.5, "unclean.leader.election.enable = true"),
         ({"reasons": ["dir-offline"]}, 2.0, "the failed log directory: its replicas leave at once"),
         (
@@ -78,7 +87,7 @@ STATE = {"leaderless_s": 0.0, "under_min_s": 0.0, "needed": 2, "replicas": 3, "r
     ],
 )
 def test_the_setting_that_decided(state: dict[str, Any], stopped_s: float, said: str) -> None:
-    ends = Timeouts(*timeouts(ClusterTable.model_validate(SHOP["cluster"])))
+    ends = Timeouts(*timeouts(ClusterTable.model_validate(SHOP["cluster"])), 10.0)
     assert decided({**STATE, **state}, stopped_s, ends) == said
 
 
