@@ -112,7 +112,7 @@ ACKNOWLEDGED = {0: "gap", 1: "accept", 2: "release", 3: "reject"}
 WHY: dict[str, dict[str, str]] = {
     "HostStopped": {
         "shutdown": "has shut down",
-        "application-returned": "ends: its application has returned, what it left open is not closed",
+        "application-returned": "ends: its application has returned, and what it left open is cut",
         "halt": "ends itself",
         "disk-error": "does not start: its disk cannot be read",
         "power-loss": "stops: power loss; data that it had not flushed is lost",

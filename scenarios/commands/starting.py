@@ -9,7 +9,7 @@ import typer
 
 from kafkasim.scenarios.commands.common import InputError, say, say_json
 from kafkasim.scenarios.commands.exits import OK
-from kafkasim.scenarios.importing.cluster import scenario
+from kafkasim.scenarios.importing.cluster import MOST_BROKERS, scenario
 from kafkasim.scenarios.importing.given import Given
 from kafkasim.scenarios.importing.reading import read
 from kafkasim.scenarios.language.spec import parse
@@ -28,6 +28,12 @@ Files = Annotated[
 def init(
     files: Files,
     out: Annotated[Path, typer.Option(help="The scenario to write.")] = Path("scenario.toml"),
+    brokers: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=MOST_BROKERS, help="How many brokers there are, if one file stands for all."
+        ),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print only one JSON object.")] = False,
 ) -> int:
@@ -37,7 +43,7 @@ def init(
     """
     if out.exists() and not force:
         raise InputError(f"--out {out}: exists; give another file, or --force")
-    given = read(files)
+    given = read(files, brokers)
     text = scenario_text(given)
     try:
         out.write_text(text, encoding="utf-8")

@@ -107,6 +107,14 @@ def _brokers(given: Given, brokers: Sequence[Server]) -> int:
     if len(brokers) > MOST_BROKERS:
         raise ScenarioError(f"{len(brokers)} brokers: a scenario has {MOST_BROKERS} at most")
     one = brokers[0]
+    if given.brokers is not None:
+        if len(brokers) > 1 or given.all_servers:
+            raise ScenarioError(
+                f"--brokers {given.brokers}: the files have {len(brokers)} of their own; it is for"
+                " one file that stands for all"
+            )
+        given.took.append(f"brokers = {given.brokers}: --brokers")
+        return given.brokers
     if len(brokers) > 1 or given.all_servers:
         given.took.append(f"brokers = {len(brokers)}")
         return len(brokers)
@@ -114,7 +122,9 @@ def _brokers(given: Given, brokers: Sequence[Server]) -> int:
     if voters and "controller" in one.roles:
         given.took.append(f"brokers = {voters}: the voters, which have both roles")
         return voters
-    given.defaulted.append("brokers = 3: one broker's file does not say how many there are")
+    given.defaulted.append(
+        "brokers = 3: one broker's file does not say how many there are; --brokers does"
+    )
     return 3
 
 

@@ -49,11 +49,13 @@ class Given:
 
     name: str = ""
     servers: list[Server] = field(default_factory=list)
+    clients: list[str] = field(default_factory=list)  # files of clients' properties
     topics: list[dict[str, Any]] = field(default_factory=list)
     version: str = ""
     zookeepers: int = 0
     racks: bool = False
     all_servers: bool = False  # the servers are all there are
+    brokers: int | None = None  # how many the user says that there are
     took: list[str] = field(default_factory=list)
     defaulted: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)

@@ -27,6 +27,12 @@ IMAGES = ("apache/kafka", "bitnami/kafka", "bitnamilegacy/kafka", "confluentinc/
 NAMES_A_SERVER = ("process.roles", "node.id", "broker.id", "zookeeper.connect")
 """Properties, one of which every server has."""
 
+NAMES_A_CLIENT = (
+    "bootstrap.servers", "group.id", "acks", "transactional.id", "key.serializer",
+    "key.deserializer", "auto.offset.reset", "enable.auto.commit", "linger.ms",
+)  # fmt: skip
+"""Properties that no server has."""
+
 OUT_OF_THE_BOX = {
     "process.roles": "broker,controller", "node.id": "1",
     "controller.quorum.voters": "1@localhost:9093", "num.partitions": "3",
@@ -38,13 +44,13 @@ OUT_OF_THE_BOX = {
 INTERPOLATED = re.compile(r"\$\{(\w+)(?::?-([^}]*))?\}|\$(\w+)")
 
 
-def read(paths: Sequence[Path]) -> Given:
-    """Return what all the files say together.
+def read(paths: Sequence[Path], brokers: int | None = None) -> Given:
+    """Return what all the files say together; ``brokers`` is how many the user says there are.
 
     Raises:
         ScenarioError: a file cannot be read or is of no known kind, or there is no server in any.
     """
-    given = Given(name=paths[0].stem.partition(".")[0], all_servers=len(paths) > 1)
+    given = Given(name=paths[0].stem.partition(".")[0], brokers=brokers)
     documents: list[tuple[Path, Mapping[str, Any]]] = []
     for path in paths:
         if path.suffix in YAML:
@@ -60,6 +66,9 @@ def read(paths: Sequence[Path]) -> Given:
                 f"{path}: is no docker-compose file (services:) and no resource of Strimzi (kind:)"
             )
     strimzi.read(resources, given)
+    given.all_servers |= len(given.servers) > 1
+    if not given.servers and given.clients:
+        raise ScenarioError(f"{given.left_out[0]}; give the files of brokers, too")
     if not given.servers:
         raise ScenarioError(f"{', '.join(map(str, paths))}: no broker is in it")
     return given
@@ -70,6 +79,13 @@ def _flat(path: Path, given: Given) -> None:
     if environment.is_environment(found):
         found, others = environment.properties(found)
         _leave(path, others, given)
+    of_client = [key for key in NAMES_A_CLIENT if key in found]
+    if of_client and not any(key in found for key in NAMES_A_SERVER):
+        given.clients.append(str(path))
+        given.left_out.append(
+            f"{path}: properties of a client ({of_client[0]}); name it as config-file of a workload"
+        )
+        return
     given.servers.append(Server(str(path), found))
 
 

@@ -186,3 +186,25 @@ def test_the_command_writes_the_scenario_and_never_over_another(
     assert capsys.readouterr().err == (
         f"kafkasim: error: --out {out}: exists; give another file, or --force\n"
     )
+
+
+def test_one_file_stands_for_as_many_brokers_as_the_user_says(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("process.roles=broker\nnode.id=1\n")
+    given = read([file], brokers=5)
+    assert scenario(given)["cluster"]["brokers"] == 5
+    assert "brokers = 5: --brokers" in given.took
+    three = read([EXAMPLES / name for name in THREE], brokers=5)
+    with pytest.raises(ScenarioError, match="--brokers 5: the files have 3 of their own"):
+        scenario(three)
+
+
+def test_the_properties_of_a_client_are_told_apart(tmp_path: Path) -> None:
+    server, client = tmp_path / "server.properties", tmp_path / "consumer.properties"
+    server.write_text("process.roles=broker\nnode.id=1\n")
+    client.write_text("bootstrap.servers=a:9092\ngroup.id=billing\n")
+    given = read([server, client])
+    said = f"{client}: properties of a client (bootstrap.servers); name it as config-file of a"
+    assert (len(given.servers), given.left_out) == (1, [f"{said} workload"])
+    with pytest.raises(ScenarioError, match="give the files of brokers, too"):
+        read([client])

@@ -73,8 +73,8 @@ STATE = {"leaderless_s": 0.0, "under_min_s": 0.0, "needed": 2, "replicas": 3, "r
             {"reasons": ["fenced"]},
             9.6,
             (
-                "broker.session.timeout.ms = 6000, then request.timeout.ms = 10000 of clients that ask"
-                " a silent broker"
+                "broker.session.timeout.ms = 6000, then request.timeout.ms = 10000 of clients that"
+                " ask a silent broker"
             ),
         ),
         ({"unclean": True, "leaderless_s": 9.0}, 9.5, "unclean.leader.election.enable = true"),
