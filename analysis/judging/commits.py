@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from kafkasim.analysis.judging.finding import Finding
 from kafkasim.analysis.judging.history.history import History
-from kafkasim.analysis.judging.history.readers import Readers
+from kafkasim.analysis.judging.history.readers import OWN_COMMIT, OWN_SEEK, Readers
 from kafkasim.analysis.judging.promise import FactSource, follow
 from kafkasim.analysis.judging.source import RESETS, PartitionKey
 from kafkasim.model import facts
@@ -28,7 +28,8 @@ class CommittedOffsets:
     - skipped-by-commit: it passes a record that was there, and that no member has processed. With
       auto-commit or commit-first a scenario permits it.
 
-    Both rest on what the group had committed, and on its position where it was reset.
+    Both rest on what the group had committed, and on its position where it was reset. An
+    application may go back itself: it asks for the commit of a lower offset, or seeks back first.
     """
 
     def __init__(self, trace: FactSource, history: History, readers: Readers) -> None:
@@ -43,6 +44,8 @@ class CommittedOffsets:
         self._latest: dict[tuple[str, PartitionKey], int] = {}  # the highest reset to the end
         self._reset: dict[tuple[str, PartitionKey], int] = {}  # the row of a group's last reset
         self._processed: dict[tuple[str, PartitionKey], list[tuple[int, int]]] = {}
+        self._sought: dict[tuple[str, PartitionKey], tuple[int, int]] = {}  # last seek: row, offset
+        self._chosen: dict[tuple[str, PartitionKey, int], None] = {}  # offsets of commits back
         self._found: list[Finding] = []
         follow(trace, self)
 
@@ -55,6 +58,19 @@ class CommittedOffsets:
             self._reset[place] = seq
         if fact.reason == "latest":
             self._latest[place] = max(fact.offset, self._latest.get(place, 0))
+        if fact.reason == "seek":
+            self._sought[place] = seq, fact.offset
+
+    def on_CommitChosen(self, _seq: int, _t: int, _node: str, fact: facts.CommitChosen) -> None:
+        """Take a commit back, which the application has asked for."""
+        self._chosen[fact.group, (fact.topic_id, fact.partition), fact.offset] = None
+
+    def _own(self, place: tuple[str, PartitionKey], offset: int, since: int) -> str:
+        """Return how the application itself went back to an offset after a row, or ""."""
+        row, sought = self._sought.get(place, (-1, 0))
+        if row > since and sought <= offset:
+            return OWN_SEEK
+        return OWN_COMMIT if (*place, offset) in self._chosen else ""
 
     def on_Processed(self, _seq: int, _t: int, _node: str, fact: facts.Processed) -> None:
         """Take what a member has processed."""
@@ -90,6 +106,7 @@ class CommittedOffsets:
             text = f"group {fact.group} committed {fact.offset} after {before.offset}"
             reset = self._reset.get((fact.group, key), -1)
             why = self._history.footing.of_moved(fact.group, key, reset, since, seq)
+            why = why or self._own((fact.group, key), fact.offset, since)
             self._found.append(
                 Finding("offset-regression", *key, f"{text} (client-caused)", 1, why,
                         group=fact.group, seq=seq, t_us=t)
@@ -160,6 +177,7 @@ class CommitOrder:
         self._lowest: dict[tuple[str, str, str, int], int] = {}  # the lowest that was gone back to
         self._back: list[tuple[Committer, int, int, int, int]] = []
         """Offset that was stored, the higher one before, row, time"""
+        self._chosen: dict[tuple[str, PartitionKey, int], None] = {}  # offsets of commits back
         follow(trace, self)
 
     def on_Positioned(self, _seq: int, _t: int, _node: str, fact: facts.Positioned) -> None:
@@ -190,6 +208,10 @@ class CommitOrder:
         if committer == before and fact.offset < offset:
             self._back.append((committer, fact.offset, offset, seq, t))
 
+    def on_CommitChosen(self, _seq: int, _t: int, _node: str, fact: facts.CommitChosen) -> None:
+        """Take a commit back, which the application has asked for."""
+        self._chosen[fact.group, (fact.topic_id, fact.partition), fact.offset] = None
+
     def on_CommitResult(self, _seq: int, _t: int, _node: str, fact: facts.CommitResult) -> None:
         """Take what a client was told."""
         topic = self._topics.name.get(fact.topic_id)
@@ -208,8 +230,10 @@ class CommitOrder:
             if offset < lowest and told >= stored:
                 topic_id = self._topics.ids.get(topic, [topic])[-1]
                 text = f"{member} of group {group} committed {offset} after {after}, and was told"
+                own = (group, (topic_id, partition), offset) in self._chosen
+                why = OWN_COMMIT if own else ""
                 found.append(
-                    Finding("reordered-commit", topic_id, partition, f"{text} so", 1, "", offset,
+                    Finding("reordered-commit", topic_id, partition, f"{text} so", 1, why, offset,
                             -1, group, seq, t)
                 )  # fmt: skip
         return found

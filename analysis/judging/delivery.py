@@ -13,7 +13,7 @@ from kafkasim.analysis.judging.finding import Finding
 from kafkasim.analysis.judging.history.contents import ABORTED
 from kafkasim.analysis.judging.history.footing import END, Spot
 from kafkasim.analysis.judging.history.history import History
-from kafkasim.analysis.judging.history.readers import Readers
+from kafkasim.analysis.judging.history.readers import OWN_COMMIT, OWN_SEEK, Readers
 from kafkasim.analysis.judging.holes import Place
 from kafkasim.analysis.judging.promise import FactSource, follow
 from kafkasim.analysis.judging.source import LEADER_ACKS, RESETS, UNCLEAN, PartitionKey
@@ -193,17 +193,14 @@ class Unseen:
         return lost or (self._stall if position <= offset else "") or (ENDED if ended else "")
 
 
-OWN_SEEK = "own-seek"
-"""What covers records that an application has asked for again."""
-
-
 class Repeated:
     """duplicate, inconsistent-offsets: one value at one offset, and given once to a group.
 
     A duplicate is no error in itself: at-least-once delivery gives records twice. It has two
     kinds: one value at two offsets of the final log, and one offset that a group got twice. An
     offset with two values breaks what Kafka promises of committed records. What the application
-    itself goes back to by seek() it gets once more for each such seek, and is not blamed for.
+    itself goes back to, by seek() or by the commit of an offset below its position, it gets once
+    more for each time, and is not blamed for.
     """
 
     def __init__(self, trace: FactSource, history: History, readers: Readers) -> None:
@@ -211,8 +208,9 @@ class Repeated:
         self._readers = readers
         self._values: dict[PartitionKey, dict[int, int]] = {}
         self._reset: dict[tuple[str, PartitionKey], int] = {}  # the row of a group's last reset
-        self._sought: dict[tuple[str, PartitionKey], list[tuple[int, int, int]]] = {}
-        """Of seeks back: the row, the offset, and where the member was"""
+        self._sought: dict[tuple[str, PartitionKey], list[tuple[int, int, int, str]]] = {}
+        """Of seeks and commits back: the row, the offset, where the group was, and which it is"""
+        self._chosen: dict[tuple[str, PartitionKey, int], None] = {}  # offsets of commits back
         self._found: list[Finding] = []
         follow(trace, self)
 
@@ -225,7 +223,15 @@ class Repeated:
             before = self._readers.of(fact.group, fact.member_id, key).before
             if fact.offset < before:
                 sought = self._sought.setdefault((fact.group, key), [])
-                sought.append((seq, fact.offset, before))
+                sought.append((seq, fact.offset, before, OWN_SEEK))
+        elif (fact.group, key, fact.offset) in self._chosen:
+            end = self._readers.read(fact.group, key)
+            sought = self._sought.setdefault((fact.group, key), [])
+            sought.append((seq, fact.offset, end, OWN_COMMIT))
+
+    def on_CommitChosen(self, _seq: int, _t: int, _node: str, fact: facts.CommitChosen) -> None:
+        """Take a commit back, which the application has asked for."""
+        self._chosen[fact.group, (fact.topic_id, fact.partition), fact.offset] = None
 
     def on_Polled(self, seq: int, t: int, _node: str, fact: facts.Polled) -> None:
         """Compare what a member got with what others got at these offsets."""
@@ -263,12 +269,12 @@ class Repeated:
                     group, key, self._reset.get((group, key), -1), -1, seq
                 )
                 own = [
-                    at
-                    for at, low, high in self._sought.get((group, key), ())
+                    which
+                    for at, low, high, which in self._sought.get((group, key), ())
                     if at < seq and low <= offset < high
                 ]
                 if not why and times <= 1 + len(own):
-                    why = OWN_SEEK
+                    why = own[-1] if own else ""
                 self._found.append(
                     Finding("duplicate", *key, text, 1, why, offset, group=group, seq=seq)
                 )

@@ -16,11 +16,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from kafkasim.analysis.judging.delivery import OWN_SEEK
 from kafkasim.analysis.judging.finding import Finding
 from kafkasim.analysis.judging.history.contents import Contents
 from kafkasim.analysis.judging.history.footing import Spot
 from kafkasim.analysis.judging.history.history import History
+from kafkasim.analysis.judging.history.readers import OWN_SEEK
 from kafkasim.analysis.judging.holes import Place
 from kafkasim.analysis.judging.inputs import Inputs, readable
 from kafkasim.analysis.judging.outputs import LED_BACK

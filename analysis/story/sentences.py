@@ -165,6 +165,8 @@ SAID: dict[str, tuple[str, Template]] = {
         + " {assignment}, generation {generation}"),
     "OffsetExpired": ("3.1", lambda row: "the coordinator removes the committed offset" + DETAIL
         + " of group {group} in {place}: " + reasons.OFFSET_EXPIRED.get(row["reason"], "{reason}")),
+    "CommitChosen": ("3.2", ("the application of {node} asks to commit {place} at {offset}, below"
+        " where it stands")),
     "CommitResult": ("3.2", lambda row: "the commit of {place}" + DETAIL + " by {node} "
         + ("succeeds" if row["error"] == "NONE" else "fails: {commit_error}")),
     "PartitionOwner": ("3.5", lambda row: {

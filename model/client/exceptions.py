@@ -26,6 +26,10 @@ class BufferExhaustedError(KafkaTimeoutError):
     """buffer.memory had no room for a record within max.block.ms (BufferExhaustedException)."""
 
 
+class RecordTooLargeError(KafkaError):
+    """A record is larger than max.request.size or buffer.memory (RecordTooLargeException)."""
+
+
 class CommitFailedError(KafkaError):
     """The member is not in the generation any more for which it commits."""
 

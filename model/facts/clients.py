@@ -46,6 +46,16 @@ class OutputSent:
 
 
 @value
+class CommitChosen:
+    """A user's application asks for the commit of an offset that is below where it stands."""
+
+    group: str
+    topic_id: str
+    partition: int
+    offset: int
+
+
+@value
 class SendFailed:
     """A producer failed a batch, or did not take a record: its callers got an error.
 

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from kafkasim.model.client import exceptions
+from kafkasim.model.facts import CommitChosen
 from kafkasim.model.records import COORDINATOR_TOPICS, TopicPartition
 from kafkasim.scenarios.applications.consuming.polling import Polling, Subscription
 from kafkasim.scenarios.applications.consuming.reading import Buffer, Deserializer, assume_processed
@@ -28,7 +29,6 @@ from kafkasim.scenarios.applications.types.errors import (
     ConsumerStoppedError,
     IllegalStateError,
     KafkaError,
-    KafkaTimeoutError,
     RecordDeserializationError,
     translated,
 )
@@ -43,7 +43,6 @@ from kafkasim.scenarios.applications.types.structs import (
 
 POLL_MS = 100
 """How long one poll() waits: as long may a commit of another task have to wait for it."""
-POSITION_S = 0.01  # how often position() looks whether there is one
 Partitions = Iterable[TopicPartition]
 
 
@@ -90,7 +89,7 @@ class AIOKafkaConsumer:
         if self._subscription:
             self._subscription.tell(self._polling)
             while not self._polling.assigned:
-                await self._polling.fill(POLL_MS, {})
+                await self._fill(POLL_MS, {})
         elif self._owned:
             self._polling.post("assign", tuple(self._owned))
 
@@ -186,7 +185,7 @@ class AIOKafkaConsumer:
         self._note_processed()
         wanted = dict.fromkeys(partitions)
         while not self._buffer.ready(wanted):
-            await self._polling.fill(POLL_MS, wanted)
+            await self._fill(POLL_MS, wanted)
         return self._buffer.take(wanted)
 
     async def getmany(
@@ -203,7 +202,7 @@ class AIOKafkaConsumer:
         deadline = self._port.now_us + timeout_ms * 1000
         while not self._buffer.ready(wanted):
             left_ms = max(0, deadline - self._port.now_us) // 1000
-            await self._polling.fill(min(POLL_MS, left_ms), wanted)
+            await self._fill(min(POLL_MS, left_ms), wanted)
             if not left_ms or self._port.now_us >= deadline:
                 break  # a poll of less than a millisecond does not wait, and takes no time
         found: dict[TopicPartition, list[ConsumerRecord]] = {}
@@ -217,6 +216,15 @@ class AIOKafkaConsumer:
                 raise
             found.setdefault(TopicPartition(record.topic, record.partition), []).append(record)
         return found
+
+    async def _fill(self, timeout_ms: int, wanted: dict[TopicPartition, None]) -> None:
+        """Poll once; wait as long if there is no subscription, where Java's poll() is refused."""
+        if self._subscription or self._owned:
+            await self._polling.fill(timeout_ms, wanted)
+        elif self._polling.stopped:
+            raise ConsumerStoppedError
+        else:
+            await asyncio.sleep(timeout_ms / 1000)
 
     # Offsets.
 
@@ -259,8 +267,16 @@ class AIOKafkaConsumer:
         done.add_done_callback(told)
 
     def _wanted(self, offsets: Mapping[TopicPartition, Any] | None) -> dict[TopicPartition, Any]:
-        wanted = self._buffer.consumed if offsets is None else offsets
-        return {TopicPartition(*tp): commit_of(at) for tp, at in wanted.items()}
+        if offsets is None:
+            return dict(self._buffer.consumed)
+        wanted = {TopicPartition(*tp): commit_of(at) for tp, at in offsets.items()}
+        place, stands = self._session, self._buffer.consumed
+        for tp, at in wanted.items():
+            offset = at[0] if isinstance(at, tuple) else at
+            if offset < stands.get(tp, offset + 1):
+                topic_id = place.topic_ids.get(tp.topic, tp.topic)
+                place.port.record(CommitChosen(place.group, topic_id, tp.partition, offset))
+        return wanted
 
     async def committed(self, partition: TopicPartition) -> int | None:
         """Return the offset that the group has committed, None without one."""
@@ -279,17 +295,9 @@ class AIOKafkaConsumer:
             IllegalStateError: the consumer has not this partition.
             KafkaTimeoutError: it is not known within default.api.timeout.ms.
         """
-        deadline = self._port.now_us + self._config.default_api_timeout_ms * 1000
-        while True:
-            (tp,) = self._assigned((partition,))
-            found: int | None = self._buffer.position(tp)
-            if found is None:
-                found = await self._call("position", tp)
-            if found is not None:
-                return found
-            if self._port.now_us >= deadline:
-                raise KafkaTimeoutError(f"the position of {tp}")
-            await asyncio.sleep(POSITION_S)
+        (tp,) = self._assigned((partition,))
+        found: int | None = self._buffer.position(tp)
+        return await self._call("position", tp) if found is None else found
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """Read on from ``offset``; what was fetched of the partition is dropped.

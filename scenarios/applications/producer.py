@@ -28,6 +28,9 @@ from kafkasim.scenarios.applications.types.structs import InOrder, RecordMetadat
 METADATA_S = 0.01
 """How often a call that waits for metadata, or for memory, looks at it."""
 
+RAISED = (exceptions.KafkaTimeoutError, exceptions.RecordTooLargeError)
+"""What aiokafka's send() raises, where Java's returns a failed future."""
+
 
 class AIOKafkaProducer:
     """A producer of the running application; settings are keyword arguments (``linger_ms=5``).
@@ -125,6 +128,9 @@ class AIOKafkaProducer:
         )  # fmt: skip
         try:
             await taken
+            refused = done.exception() if done.done() else None
+            if isinstance(refused, RAISED):
+                raise refused
         except exceptions.KafkaError as error:
             raise self._client.raised(error) from None
         return self._result(topic, done)

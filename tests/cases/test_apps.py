@@ -11,6 +11,8 @@ from kafkasim.scenarios.language.spec import ScenarioError
 
 HERE = Path(__file__).parent / "apps"
 
+BACK = ("duplicate", "offset-regression", "reordered-commit")
+
 pytestmark = pytest.mark.slow
 
 
@@ -58,3 +60,28 @@ def test_a_group_with_an_output_topic_owes_it_a_record_for_each_input() -> None:
 def test_a_topic_of_outputs_is_another_topic(settings: dict[str, str], message: str) -> None:
     with pytest.raises(ScenarioError, match=message):
         run("unawaited.py:main", **settings)
+
+
+def test_position_waits_for_the_reset() -> None:
+    assert run("position.py").facts("ApplicationFailed").num_rows == 0
+
+
+@pytest.mark.parametrize(
+    ("function", "anomalies"),
+    [
+        ("seeks", {"duplicate": "own-seek"}),
+        ("seeks_and_commits", dict.fromkeys(["duplicate", "offset-regression"], "own-seek")),
+        ("commits", dict.fromkeys(BACK, "own-commit")),
+    ],
+)
+def test_what_an_application_reads_again_is_its_own_choice(
+    function: str, anomalies: dict[str, str]
+) -> None:
+    outcome = run(f"rewind.py:{function}")
+    assert {each.name: each.expected_by for each in outcome.result.findings} == anomalies
+    assert outcome.verdict == "expected"
+
+
+def test_values_of_json_are_told_how_to_write_their_braces() -> None:
+    with pytest.raises(ScenarioError, match=r'workload\.0\.value: \{"id"\} is unknown; .*\{\{'):
+        kafkasim.run(str(HERE / "json_value.toml"))

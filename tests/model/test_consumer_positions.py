@@ -114,9 +114,9 @@ def test_a_position_has_the_leader_epoch_of_the_record_before_it() -> None:
     h.cluster.leaders[T0] = (0, 4)
     polled(h, 500)
     assert h.result("position", T0) == 3
-    assert h.result("position", T0, True) == (3, 4)
+    assert h.result("next_offset", T0) == (3, 4)
     h.call("seek", T0, 1)
-    assert h.result("position", T0, True) == (1, -1)  # no record of it is known
+    assert h.result("next_offset", T0) == (1, -1)  # no record of it is known
 
 
 def fetches(h: Harness, since: int = 0) -> list[tuple[str, int]]:

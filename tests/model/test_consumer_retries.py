@@ -332,6 +332,7 @@ def test_without_a_committed_offset_and_a_policy_the_poll_fails() -> None:
 def test_without_a_group_and_a_policy_the_poll_fails() -> None:
     h, _ = start(records=3, auto_offset_reset="none")
     h.process.clients["c"].coordinator = None  # type: ignore[union-attr]
+    h.result("unsubscribe")
     h.result("assign", (T0,))
     error = polled(h)
     assert (type(error), error.detail) == (NoOffsetForPartitionError, "t-0")

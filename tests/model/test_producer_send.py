@@ -126,11 +126,11 @@ def test_memory_blocks_until_max_block_ms() -> None:
     log.script = [None]
     h.call("send", "t", None, 1, 10, None, False)
     h.run(10)
-    blocked = h.call("send", "t", None, 2, 10, None, False)
+    blocked = h.call("send", "t", None, 2, 10, None, True)
     h.run(100)
     assert blocked not in h.replies
     h.run(300)
-    assert h.replies[blocked].error == "BUFFER_EXHAUSTED"
+    assert (h.replies[blocked], h.replies[-blocked].error) == (None, "BUFFER_EXHAUSTED")
     assert [(f.record_ids, f.indeterminate, f.attempts) for f in h.of(SendFailed)] == [
         ((2,), False, 0)
     ]
@@ -222,8 +222,10 @@ def test_one_request_carries_the_batches_of_a_leaders_partitions() -> None:
 
 def test_a_record_that_fits_in_no_request_is_refused() -> None:
     h, _ = start(max_request_size=1000, batch_size=500)
-    error = h.result("send", "t", None, 0, 2000, None, False)
-    assert (error.error, h.cluster.requests(ProduceRequest)) == ("MESSAGE_TOO_LARGE", [])
+    call = h.call("send", "t", None, 0, 2000, None, True)
+    h.run(100)
+    assert (h.replies[call], h.replies[-call].error) == (None, "MESSAGE_TOO_LARGE")
+    assert h.cluster.requests(ProduceRequest) == []
 
 
 def test_a_record_for_a_partition_that_is_not_there_waits_for_it() -> None:
@@ -301,8 +303,9 @@ def test_max_request_size_counts_for_every_record_and_before_compression() -> No
     h, _ = start(max_request_size=1000, batch_size=16384)
     fits = 1000 - 61 - 21 - 1 - 2 - 1  # overheads of batch and record, null key, length, headers
     assert h.result("send", "t", None, 0, fits, None, False) is None
-    error = h.result("send", "t", None, 1, fits + 1, None, False)
-    assert str(error) == (
+    call = h.call("send", "t", None, 1, fits + 1, None, True)
+    h.run(100)
+    assert str(h.replies[-call]) == (
         "MESSAGE_TOO_LARGE: The message is 1001 bytes when serialized which is larger than 1000,"
         " which is the value of the max.request.size configuration."
     )

@@ -276,3 +276,15 @@ def test_a_commit_that_fails_at_the_delivery_timeout_gives_a_used_sequence_back(
     h.run(50)
     assert [line.split(" v")[0] for line in produced(cluster)] == ["Produce t-0 epoch 0 seq 0"] * 2
     assert [fact.record_ids for fact in h.of(SendFailed)] == [(1,)]
+
+
+def test_a_record_that_is_too_large_fails_the_transaction_and_not_the_call() -> None:
+    """KafkaProducer.doSend: an ApiException is in the future; the next calls raise."""
+    h = transactional(TransactionalCluster(), max_request_size=1000)
+    h.result("begin_transaction")
+    call = h.call("send", "t", None, 1, 2000, 0, True)
+    h.run(50)
+    assert (h.replies[call], h.replies[-call].error) == (None, "MESSAGE_TOO_LARGE")
+    assert isinstance(send(h, 2), KafkaError)
+    assert isinstance(h.result("commit_transaction"), KafkaError)
+    assert h.result("abort_transaction") is None

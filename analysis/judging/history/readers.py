@@ -49,6 +49,10 @@ class Reader:
         of this name it is of; whoever judges that the partition was revoked takes it back"""
 
 
+OWN_SEEK, OWN_COMMIT = "own-seek", "own-commit"
+"""What covers that a group goes back, or commits back: its application has asked for that."""
+
+
 class Readers:
     """Follows all members. When a judge hears of a new position, ``before`` is the last one."""
 

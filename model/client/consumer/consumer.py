@@ -22,9 +22,10 @@ from kafkasim.model.client.consumer.modern.member import ConsumerGroupMember
 from kafkasim.model.client.consumer.offset_fetcher import OffsetFetcher
 from kafkasim.model.client.consumer.poll import Poll
 from kafkasim.model.client.consumer.steering import Steering
-from kafkasim.model.client.consumer.subscription import SubscriptionState
+from kafkasim.model.client.consumer.subscription import FetchState, SubscriptionState
 from kafkasim.model.client.exceptions import (
     CommitFailedError,
+    IllegalStateError,
     KafkaError,
     KafkaTimeoutError,
     NoOffsetForPartitionError,
@@ -68,6 +69,11 @@ MEMBER_ERRORS = (
     Errors.STALE_MEMBER_EPOCH,
 )
 """The member is not in the generation that it commits for."""
+
+
+def _exclusive() -> KafkaError:
+    text = "Subscription to topics, partitions and pattern are mutually exclusive"
+    return IllegalStateError("ILLEGAL_STATE", text)
 
 
 class KafkaConsumer:
@@ -125,6 +131,7 @@ class KafkaConsumer:
             "commit_async": self.commit_async,
             "seek": self.seek,
             "position": self.position,
+            "next_offset": self.next_offset,
             "committed": self.committed,
             "group_metadata": self.group_metadata,
             "wakeup": self.wakeup,
@@ -134,9 +141,14 @@ class KafkaConsumer:
     # Calls.
 
     def subscribe(self, call: int, args: tuple[Any, ...], now: int) -> None:
-        """Subscribe to (topics,) as a member of the group."""
-        coordinator = self._in_group()
+        """Subscribe to (topics,) as a member of the group; to none is to unsubscribe."""
+        coordinator = self._subscriber(call, "topics")
+        if coordinator is None:
+            return
         topics = tuple(sorted(args[0]))
+        if not topics:
+            self.unsubscribe(call, args, now)
+            return
         self.metadata.set_pattern(None, now)
         self.subscription.by_pattern = False
         self.subscription.subscription_pattern = None
@@ -153,6 +165,8 @@ class KafkaConsumer:
         The pattern is one of Python's re module. The consumer asks for all topics every
         metadata.max.age.ms.
         """
+        if self._subscriber(call, "pattern") is None:
+            return
         self.subscription.auto_assigned = self.subscription.by_pattern = True
         self.subscription.subscription_pattern = None
         self._tell_isolation()
@@ -167,7 +181,9 @@ class KafkaConsumer:
         The coordinator refuses what RE2/J cannot compile. The consumer asks for all topics, to know
         those that it is assigned by name (ConsumerMetadata.newMetadataRequestBuilder).
         """
-        member = self._in_group()
+        member = self._subscriber(call, "subscription pattern")
+        if member is None:
+            return
         if isinstance(member, ConsumerCoordinator):
             self._refuse(call, KafkaError("UNSUPPORTED_VERSION", "RE2/J pattern, classic protocol"))
             return
@@ -183,8 +199,14 @@ class KafkaConsumer:
         self._reply(call, None)
 
     def assign(self, call: int, args: tuple[Any, ...], now: int) -> None:
-        """Take (partitions,), whatever the group assigns."""
+        """Take (partitions,), whatever the group assigns; to take none is to unsubscribe."""
         partitions = tuple([TopicPartition(*tp) for tp in args[0]])
+        if self.subscription.kind and self.subscription.kind != "partitions":
+            self._refuse(call, _exclusive())
+            return
+        if not partitions:
+            self.unsubscribe(call, args, now)
+            return
         self._tell_isolation()
         self.subscription.auto_assigned = False
         self.subscription.assign(partitions)
@@ -206,6 +228,10 @@ class KafkaConsumer:
 
     def poll(self, call: int, args: tuple[Any, ...], now: int) -> None:
         """Poll for at most (timeout_ms,)."""
+        if not self.subscription.kind:
+            what = "not subscribed to any topics or assigned any partitions"
+            self._refuse(call, IllegalStateError("ILLEGAL_STATE", f"{self.name} is {what}"))
+            return
         self._poll.begin(call, args[0], now)
 
     def continue_poll(self, call: int, _args: tuple[Any, ...], now: int) -> None:
@@ -217,7 +243,10 @@ class KafkaConsumer:
 
         ``offsets`` are by partition: an offset, or (offset, metadata).
         """
-        commits = self._in_group().commits
+        member = self._in_group(call)
+        if member is None:
+            return
+        commits = member.commits
         self._run_callbacks()
         timeout = self.config.default_api_timeout_ms * 1000
 
@@ -240,6 +269,9 @@ class KafkaConsumer:
         ``want_callback`` may be left out. If it is True, -call is replied too, with the offsets or
         the error: in the next poll() or commit after the response, as callbacks are run.
         """
+        member = self._in_group(call)
+        if member is None:
+            return
         offsets, metadata = self._offsets(args)
         wanted = len(args) > 1 and args[1]
 
@@ -257,7 +289,7 @@ class KafkaConsumer:
             self._callbacks.append(Reply(-call, committed, failed))
             self._poll.wake(at)
 
-        self._in_group().commits.commit(offsets, "async", 0, now, done, metadata)
+        member.commits.commit(offsets, "async", 0, now, done, metadata)
         self._reply(call, None)
 
     def wakeup(self, call: int, _args: tuple[Any, ...], now: int) -> None:
@@ -268,6 +300,9 @@ class KafkaConsumer:
 
     def seek(self, call: int, args: tuple[Any, ...], now: int) -> None:
         """Move the position of (partition, offset)."""
+        if args[1] < 0:
+            self._refuse(call, KafkaError("ILLEGAL_ARGUMENT", f"seek to {args[1]}: it is negative"))
+            return
         state = self.subscription.assignment.get(TopicPartition(*args[0]))
         if state is None:
             self._refuse(call, KafkaError("ILLEGAL_STATE", f"{args[0]} is not assigned"))
@@ -278,20 +313,38 @@ class KafkaConsumer:
         self._reply(call, None)
 
     def position(self, call: int, args: tuple[Any, ...], now: int) -> None:
-        """Reply the position of (partition,); None, and look for it, while there is none.
+        """Reply the position of (partition,) as soon as there is a valid one.
 
-        Kafka's position() goes on looking (updateFetchPositions); here the application asks again.
-        With a second argument True: (position, leader epoch of the record before it), what
-        ConsumerRecords.nextOffsets has of a partition (KIP-1094).
+        It may wait for the committed offset, for the reset that a seek has asked for, or for its
+        validation (SubscriptionState.validPosition), default.api.timeout.ms at most.
+        """
+        tp = TopicPartition(*args[0])
+        if tp not in self.subscription.assignment:
+            self._refuse(call, KafkaError("ILLEGAL_STATE", f"{tp} is not assigned"))
+            return
+
+        def look(at: int) -> int | None:
+            state = self.subscription.assignment.get(tp)
+            if state is None:
+                self._poll.fail(KafkaError("ILLEGAL_STATE", f"{tp} is not assigned any more"))
+                self._poll.wake(at)
+                return None
+            if state.state is FetchState.FETCHING:
+                return state.position
+            self._update_positions(at)
+            return None
+
+        timeout_ms = self.config.default_api_timeout_ms
+        self._poll.wait_for(call, look, timeout_ms, f"the position of {tp}", now)
+
+    def next_offset(self, call: int, args: tuple[Any, ...], _now: int) -> None:
+        """Reply what ConsumerRecords.nextOffsets has of (partition,), None if it is not assigned.
+
+        That is (position, leader epoch of the record before it), KIP-1094.
         """
         state = self.subscription.assignment.get(TopicPartition(*args[0]))
-        found: Any = None
-        if state is not None and state.position >= 0:
-            with_epoch = len(args) > 1 and args[1]
-            found = (state.position, state.offset_epoch) if with_epoch else state.position
-        elif state is not None:
-            self._update_positions(now)
-        self._reply(call, found)
+        known = state is not None and state.position >= 0
+        self._reply(call, (state.position, state.offset_epoch) if state and known else None)
 
     def committed(self, call: int, args: tuple[Any, ...], now: int) -> None:
         """Reply the group's committed offsets of (partitions,): {partition: offset or None}.
@@ -300,10 +353,14 @@ class KafkaConsumer:
         """
         partitions = tuple([TopicPartition(*tp) for tp in args[0]])
         with_metadata = len(args) > 1 and args[1]
-        self._in_group().committed.reply(call, partitions, now, with_metadata)
+        member = self._in_group(call)
+        if member is not None:
+            member.committed.reply(call, partitions, now, with_metadata)
 
     def group_metadata(self, call: int, _args: tuple[Any, ...], _now: int) -> None:
         """Reply the member's place in its group, for a transaction's offsets (KIP-447)."""
+        if self._in_group(call) is None:
+            return
         config, (generation_id, member_id) = self.config, self.membership.group_metadata
         metadata = ConsumerGroupMetadata(
             config.group_id, generation_id, member_id, config.group_instance_id
@@ -399,9 +456,19 @@ class KafkaConsumer:
         if self.config.isolation_level == "read_committed":
             self.process.out.append(ReadsCommitted(self.config.group_id))
 
-    def _in_group(self) -> GroupMember:
-        assert self.coordinator is not None, f"{self.name} has no group.id"
+    def _in_group(self, call: int) -> GroupMember | None:
+        """Return the member, or refuse the call: there is no group.id."""
+        if self.coordinator is None:
+            self._refuse(call, KafkaError("INVALID_GROUP_ID", f"{self.name} has no group.id"))
         return self.coordinator
+
+    def _subscriber(self, call: int, kind: str) -> GroupMember | None:
+        """Return the member, or refuse that it subscribes in this way (setSubscriptionType)."""
+        member = self._in_group(call)
+        if member is not None and self.subscription.kind not in ("", kind):
+            self._refuse(call, _exclusive())
+            return None
+        return member
 
     def _offsets(self, args: tuple[Any, ...]) -> tuple[Offsets, dict[TopicPartition, str]]:
         """Return the offsets to commit, with the leader epoch of those that are positions.

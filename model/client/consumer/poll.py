@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kafkasim.model.client.exceptions import KafkaTimeoutError
 from kafkasim.model.effects import Reply
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ class Poll:
         self._then: Callable[[int], None] | None = None  # run when the application continues
         self._stepping = False
         self._again = False
+        self._look: Callable[[int], Any] | None = None  # of position(), which waits in its place
         self._handling = False  # the application handles what the last poll() returned
         self._interrupt: Callable[[int], None] | None = None  # run in place of the next poll()
         self._key = ("poll", name)
@@ -47,7 +49,7 @@ class Poll:
     @property
     def outstanding(self) -> bool:
         """Whether the application is inside poll()."""
-        return self._call is not None
+        return self._call is not None and self._look is None
 
     # The application.
 
@@ -67,6 +69,30 @@ class Poll:
         self._call = call
         self._resume(now)
         self._start(now)
+
+    def wait_for(
+        self, call: int, look: Callable[[int], Any], timeout_ms: int, what: str, now: int
+    ) -> None:
+        """Reply what ``look(now)`` returns as soon as that is not None.
+
+        It is called whenever something has changed, as a pass of poll() is, and may be inside a
+        rebalance listener. After ``timeout_ms`` the reply is a KafkaTimeoutError about ``what``.
+        """
+        assert self._call is None, f"{self.name} is called inside poll"
+        deadline = now + timeout_ms * 1000
+        self._call, self._deadline = call, deadline
+
+        def pass_(at: int) -> None:
+            found = look(at)
+            if found is not None:
+                self._answer(found, None)
+            elif at >= deadline:
+                self._answer(None, KafkaTimeoutError("REQUEST_TIMED_OUT", what))
+            elif not self.process.timers.armed(self._key):
+                self.process.timers.arm(self._key, deadline, "main", self._step)
+
+        self._look = pass_
+        self._step(now)
 
     def interrupt(
         self,
@@ -120,7 +146,10 @@ class Poll:
     def end_with_error(self, error: KafkaError) -> None:
         """End the poll() with an error."""
         self._error = None
-        self._end(None, error)
+        if self._look is not None:
+            self._answer(None, error)
+        else:
+            self._end(None, error)
 
     def end_or_wait(
         self, records: dict[TopicPartition, Any], position_advanced: bool, now: int
@@ -143,6 +172,13 @@ class Poll:
         assert call is not None, (self.name, result, error)
         self.process.timers.cancel(self._key)
         self._handling = result is not None and bool(result[1])
+        self.process.out.append(Reply(call, result, error))
+
+    def _answer(self, result: Any, error: KafkaError | None) -> None:
+        """End the call that waits in the place of poll()."""
+        call, self._call, self._look = self._call, None, None
+        assert call is not None, (self.name, result, error)
+        self.process.timers.cancel(self._key)
         self.process.out.append(Reply(call, result, error))
 
     def _start(self, now: int) -> None:
@@ -172,5 +208,5 @@ class Poll:
             if self._error is not None:
                 self.end_with_error(self._error)
             else:
-                self._advance(now)
+                (self._look or self._advance)(now)
         self._stepping = False

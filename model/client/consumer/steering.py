@@ -119,6 +119,11 @@ class Steering:
 
         It is the first record with this timestamp or a later one; None if there is none.
         """
+        negative = [tp for tp, timestamp in args[0].items() if timestamp < 0]
+        if negative:
+            error = KafkaError("ILLEGAL_ARGUMENT", f"the time for {negative[0]} is negative")
+            self._process.out.append(Reply(call, None, error))
+            return
         self._look_up(call, args[0], _both, now)
 
     def _offsets_at(self, end: int, call: int, args: tuple[Any, ...], now: int) -> None:

@@ -93,6 +93,15 @@ class SubscriptionState:
         self.pauses = False  # whether the application has ever paused a partition
         self.has_all_positions = True  # False: some partition may not be FETCHING
 
+    @property
+    def kind(self) -> str:
+        """What the application has chosen, "" for nothing (SubscriptionState.SubscriptionType)."""
+        if not self.auto_assigned:
+            return "partitions" if self.assignment else ""
+        if self.subscription_pattern is not None:
+            return "subscription pattern"
+        return "pattern" if self.by_pattern else "topics"
+
     def assign(self, partitions: tuple[TopicPartition, ...]) -> None:
         """Replace the assignment; partitions that stay keep their state."""
         old = self.assignment

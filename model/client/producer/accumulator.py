@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from kafkasim.model.client.exceptions import KafkaError
+from kafkasim.model.client.exceptions import KafkaError, RecordTooLargeError
 from kafkasim.model.client.producer.batches import PartitionQueue, ProducerBatch
 from kafkasim.model.client.producer.compression import (
     Compressor,
@@ -139,10 +139,10 @@ class RecordAccumulator:
         text = f"The message is {size} bytes when serialized which is larger than"
         if size > config.max_request_size:
             text += f" {config.max_request_size}, which is the value of the max.request.size"
-            return KafkaError("MESSAGE_TOO_LARGE", f"{text} configuration.")
+            return RecordTooLargeError("MESSAGE_TOO_LARGE", f"{text} configuration.")
         if size > config.buffer_memory:
             text += " the total memory buffer you have configured with the buffer.memory"
-            return KafkaError("MESSAGE_TOO_LARGE", f"{text} configuration.")
+            return RecordTooLargeError("MESSAGE_TOO_LARGE", f"{text} configuration.")
         return None
 
     def append_batch(

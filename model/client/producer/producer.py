@@ -22,6 +22,7 @@ from kafkasim.model.client.exceptions import (
     KafkaError,
     KafkaTimeoutError,
     ProducerFencedError,
+    RecordTooLargeError,
 )
 from kafkasim.model.client.net.connections import Connections
 from kafkasim.model.client.net.metadata import Metadata
@@ -54,10 +55,13 @@ if TYPE_CHECKING:
 KEYS_CACHED_MAX = 100_000
 NEVER_US = 1 << 62
 
-FAILS_FUTURE = (ProducerFencedError, InvalidProducerEpochError)
+FAILS_FUTURE = (
+    ProducerFencedError, InvalidProducerEpochError, KafkaTimeoutError, RecordTooLargeError,
+)  # fmt: skip
 """What send() does not raise: they are ApiExceptions, with which KafkaProducer.doSend returns a
-failed future, so an application that does not look at it learns them from its commit. The other
-errors of a failed transaction are KafkaExceptions, and send() raises them."""
+failed future. So an application that does not look at it goes on, and learns of it from its commit
+if it has a transaction. send() raises other exceptions: that the producer is closed, that the call
+does not fit the transaction's state, or that the transaction has failed before."""
 
 Args = tuple[Any, ...]
 """The arguments of a call of send()."""
@@ -463,7 +467,13 @@ class KafkaProducer:
     def _not_taken(self, call: int, args: Args, error: KafkaError, waited: int) -> None:
         """Tell that a record did not get into the accumulator, after so many µs."""
         self._tell_not_taken(args[0], (args[2],), error, waited)
-        self.process.out.append(Reply(call, None, self._not_sent(error)))
+        told = self._not_sent(error)
+        if told is not error or not isinstance(error, FAILS_FUTURE):
+            self.process.out.append(Reply(call, None, told))
+            return
+        self.process.out.append(Reply(call, None, None))
+        if args[5]:
+            self.process.out.append(Reply(-call, None, error))
 
     def _tell_not_taken(
         self,

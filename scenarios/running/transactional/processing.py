@@ -81,7 +81,7 @@ class _ProcessLoop:
             await self._process(records)
             for send in self._outputs(records):
                 await port.call("producer.send", *send, False)
-            offsets = {tp: await port.call("consumer.position", tp, True) for tp in records}
+            offsets = {tp: await port.call("consumer.next_offset", tp) for tp in records}
             group = await port.call("consumer.group_metadata")
             if None in offsets.values():
                 raise KafkaError("REVOKED", "a partition was lost while its records were processed")
