@@ -20,6 +20,7 @@ from kafkasim.model.streams.processors.context import (
     Punctuator,
     StreamsFailure,
 )
+from kafkasim.model.streams.processors.rules import OperatorRules
 from kafkasim.model.streams.punctuation import PunctuationQueue
 from kafkasim.model.streams.records import UNKNOWN, RecordContext, StreamRecord
 from kafkasim.model.streams.stores.base import Store
@@ -70,8 +71,10 @@ class TaskTopology:
         partition: int,
         port: Port,
         cache: ThreadCache | None,
+        rules: OperatorRules | None = None,
     ) -> None:
         """``cache`` is the thread's; None stands for statestore.cache.max.bytes = 0."""
+        self.rules = rules or OperatorRules()
         self.id = f"{subtopology.id}_{partition}"
         self.record_context: RecordContext | None = None
         self.stream_time_ms = UNKNOWN  # largest timestamp taken; set it to what was committed
@@ -203,6 +206,11 @@ class NodeContext(Context):
     def node(self) -> str:
         """The name of the node."""
         return self._node
+
+    @property
+    def rules(self) -> OperatorRules:
+        """The rules of operators."""
+        return self._task.rules
 
     @property
     def record_context(self) -> RecordContext | None:

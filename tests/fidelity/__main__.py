@@ -74,7 +74,7 @@ PARTS = {
     "assignments": Part(kafka_assignors.VERSIONS, kafka_assignors.ask),
     "last_epochs": Part(kafka_last_epochs.VERSIONS, kafka_last_epochs.ask),
     "cleaned": Part(kafka_cleaner.VERSIONS, kafka_cleaner.ask),
-    "topologies": Part(kafka_topologies.VERSIONS, kafka_topologies.ask),
+    "topologies": Part(kafka_topologies.VERSIONS, kafka_topologies.ask, kafka_topologies.ANSWERS),
     "schemas": Part((schema_table.VERSION,), schema_table.ask, schema_table.TABLE),
     "answers": Part((*VERSIONS, ZOOKEEPER), answers),
 }

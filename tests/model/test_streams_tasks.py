@@ -8,15 +8,23 @@ from __future__ import annotations
 import pytest
 
 from kafkasim.model.streams.declared import build
-from kafkasim.model.streams.dsl import KStream, StreamsBuilder
+from kafkasim.model.streams.dsl import (
+    JoinWindows,
+    KStream,
+    StreamsBuilder,
+    Suppressed,
+    TimeWindows,
+)
 from kafkasim.model.streams.processors.context import (
     Cancellable,
     Context,
     Processor,
     PunctuationType,
 )
+from kafkasim.model.streams.processors.rules import OperatorRules
 from kafkasim.model.streams.records import StreamRecord
 from kafkasim.model.streams.reference import Logged, ReferenceTask
+from kafkasim.model.streams.task import TaskTopology
 from kafkasim.model.streams.topology import StoreKind, Topology
 from tests.fidelity.kafka_topologies import Case, cases
 
@@ -140,3 +148,66 @@ def test_a_wall_clock_punctuator_fires_after_its_interval() -> None:
         reference.task.punctuate_wall_clock()
     assert [output.value for output in reference.outputs] == [10, 35]
     assert reference.task.wall_clock_punctuators.next_ms() is None
+
+
+class SpuriousResults(OperatorRules):
+    """A left join before KAFKA-10847."""
+
+    def holds_unjoined(self) -> bool:
+        """Join with null at once."""
+        return False
+
+
+class RestoredTimes(OperatorRules):
+    """suppress() before KAFKA-7895."""
+
+    def restores_suppressed_context(self) -> bool:
+        """Take the time of the changelog record."""
+        return False
+
+
+def with_rules(topology: Topology, rules: OperatorRules) -> ReferenceTask:
+    reference = task(topology)
+    whole = topology.whole("app")
+    reference.task = TaskTopology(topology, whole, "app", 0, reference, None, rules)
+    return reference
+
+
+@pytest.mark.parametrize(
+    ("rules", "values"),
+    [(OperatorRules(), [["l", "r"]]), (SpuriousResults(), [["l", None], ["l", "r"]])],
+)
+def test_a_left_join_waits_for_a_partner_that_comes_in_time(
+    rules: OperatorRules, values: list[list[str | None]]
+) -> None:
+    builder = StreamsBuilder()
+    right = builder.stream("right")
+    windows = JoinWindows.ofTimeDifferenceWithNoGrace(10_000)
+    left = builder.stream("left")
+    left.leftJoin(right, lambda one, other: [one, other], windows).to("out")
+    reference = with_rules(builder.build(), rules)
+    reference.task.init()
+    reference.take("left", 0, 0, StreamRecord("k", "l", 5_000))
+    reference.take("right", 0, 0, StreamRecord("k", "r", 8_000))
+    assert [output.value for output in reference.outputs] == values
+
+
+@pytest.mark.parametrize(("rules", "time"), [(OperatorRules(), 3), (RestoredTimes(), 500)])
+def test_a_restored_final_result_has_the_time_of_its_last_record(
+    rules: OperatorRules, time: int
+) -> None:
+    builder = StreamsBuilder()
+    windows = builder.stream("in").groupByKey().windowedBy(TimeWindows.ofSizeWithNoGrace(10))
+    windows.count().suppress(Suppressed.untilWindowCloses()).toStream().to("out")
+    topology = builder.build()
+    before = with_rules(topology, rules)
+    before.task.init()
+    take(before, ("a", "x", 1), ("a", "y", 3))
+    before.commit()
+    after = with_rules(topology, rules)
+    for store, key, value, timestamp in before.changelog:
+        written = 500 if timestamp is None else timestamp  # the producer's clock at the commit
+        after.task.stores[store].restore(key, value, written)
+    after.task.init()
+    take(after, ("b", "x", 12))
+    assert [output[2:] for output in after.outputs] == [(2, time)]

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any, Protocol
 
+from kafkasim.model.streams.processors.rules import OperatorRules
 from kafkasim.model.streams.records import RecordContext, StreamRecord
 
 
@@ -56,6 +57,11 @@ class Context(Protocol):
     @property
     def node(self) -> str:
         """The name of the processor's node."""
+        ...
+
+    @property
+    def rules(self) -> OperatorRules:
+        """The rules of operators."""
         ...
 
     @property

@@ -86,7 +86,8 @@ class StreamJoinProcessor(Processor):
         super().init(context)
         join = self._join
         self._other = context.store(join.stores[1 if self._left else 0].name)
-        self._waiting: Any = None if join.waiting is None else context.store(join.waiting.name)
+        holds = join.waiting is not None and context.rules.holds_unjoined()
+        self._waiting: Any = context.store(join.waiting.name) if join.waiting and holds else None
         self._clock: JoinClock = context.shared(join.name, JoinClock)
 
     def process(self, record: StreamRecord) -> None:
@@ -109,7 +110,7 @@ class StreamJoinProcessor(Processor):
                 self._waiting.delete_if_present(JoinSideKey(other_time, not self._left, key))
             self._forward(key, value, other, max(timestamp, other_time))
         if self._outer and not found:
-            if last < clock.stream_time_ms:
+            if self._waiting is None or last < clock.stream_time_ms:
                 self._forward(key, value, None, timestamp)
             else:
                 clock.min_time_ms = min(clock.min_time_ms, timestamp)

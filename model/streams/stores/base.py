@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from kafkasim.model.streams.processors.rules import OperatorRules
 from kafkasim.model.streams.records import RecordContext
 from kafkasim.model.streams.topology.nodes import StoreSpec
 
@@ -15,6 +16,11 @@ record in ms; None stands for the producer's time."""
 
 class StoreContext(Protocol):
     """What a store knows of its task."""
+
+    @property
+    def rules(self) -> OperatorRules:
+        """The rules of operators."""
+        ...
 
     @property
     def record_context(self) -> RecordContext | None:

@@ -120,7 +120,9 @@ class SuppressionBuffer(Store):
         return [(key, self.entries[key]) for key in order]
 
     def restore(self, key: Any, value: Any, timestamp: int) -> None:
-        """Apply a changelog record."""
+        """Apply a changelog record; its own timestamp does not count (KAFKA-7895)."""
+        if value is not None and not self._context.rules.restores_suppressed_context():
+            value = value._replace(context=RecordContext(None, -1, -1, timestamp))
         self._set(key, value)
 
     def _set(self, key: Any, new: Buffered | None) -> None:
