@@ -2,10 +2,11 @@
 
 ``topics`` has the lines of kafka-topics.sh --describe, ``groups`` the columns of
 kafka-consumer-groups.sh --describe (of groups of old consumers those of Kafka 0.10.0 with
---zookeeper), ``brokers`` those of kafka-cluster.sh list-endpoints with what
-else is known, ``reassignments`` those of kafka-reassign-partitions.sh --list, ``log-dirs`` the JSON
-of kafka-log-dirs.sh --describe. The quorum is in :mod:`kafkasim.analysis.figures.quorum`. What the
-trace does not tell is printed as —, in JSON as null. HOST is the name of a simulated host.
+--zookeeper), ``brokers`` those of kafka-cluster.sh list-endpoints with what else is known, ``acls``
+those of kafka-acls.sh --list, ``reassignments`` those of kafka-reassign-partitions.sh --list,
+``log-dirs`` the JSON of kafka-log-dirs.sh --describe. The quorum is in
+:mod:`kafkasim.analysis.figures.quorum`. What the trace does not tell is printed as —, in JSON as
+null. HOST is the name of a simulated host.
 """
 
 from __future__ import annotations
@@ -113,6 +114,34 @@ def _plain(value: object) -> str:
 
 def _ids(replicas: Sequence[int]) -> str:
     return ",".join(str(replica) for replica in replicas)
+
+
+# ------------------------------------------------------------------------------------------ acls
+
+
+def acls(state: ClusterState) -> list[str]:
+    """Return the lines of kafka-acls.sh --list: the entries of each resource."""
+    resources: dict[tuple[str, str, str], list[Row]] = {}
+    for row in state.acls.entries.values():
+        key = (_constant(row["resource_type"]), str(row["name"]), _constant(row["pattern_type"]))
+        resources.setdefault(key, []).append(row)
+    lines = []
+    for (kind, name, pattern), found in sorted(resources.items()):
+        resource = f"ResourcePattern(resourceType={kind}, name={name}, patternType={pattern})"
+        lines.append(f"Current ACLs for resource `{resource}`:")
+        lines += [
+            f"\t(principal={row['principal']}, host={row['host']},"
+            f" operation={_constant(row['operation'])},"
+            f" permissionType={_constant(row['permission'])})"
+            for row in found
+        ]
+        lines.append("")
+    return lines or ["There are no access control entries."]
+
+
+def _constant(word: object) -> str:
+    """Return a word of ours as Kafka's constant: transactional-id, TRANSACTIONAL_ID."""
+    return str(word).upper().replace("-", "_")
 
 
 # ---------------------------------------------------------------------- reassignments, log-dirs

@@ -43,6 +43,24 @@ class GroupView:
     offsets: dict[tuple[str, int], int] = field(default_factory=dict)  # (topic, partition)
 
 
+class AclView:
+    """The access control entries, as AclChanged by id."""
+
+    def __init__(self) -> None:
+        self.entries: dict[str, Row] = {}
+        self._offset = -1  # of the last change
+
+    def on_changed(self, row: Row) -> None:
+        """Take a change into account, once (AclChanged)."""
+        if row["offset"] <= self._offset:
+            return
+        self._offset = row["offset"]
+        if row["added"]:
+            self.entries[row["id"]] = row
+        else:
+            del self.entries[row["id"]]
+
+
 NOBODY: Mapping[int, str] = {}
 
 ONLY_STREAM = 0
@@ -73,6 +91,11 @@ class OldGroups:
     def __init__(self) -> None:
         self.groups: dict[str, OldGroup] = {}
         self._sessions: dict[str, int] = {}  # host -> its session, as it knows it
+        self.handlers = {
+            "PartitionOwner": self.on_owner,
+            "ZooKeeperConnection": self.on_connection,
+            "ZooKeeperSession": self.on_session,
+        }
 
     def on_connection(self, row: Row) -> None:
         """Take note of a host's session (ZooKeeperConnection)."""
@@ -134,6 +157,7 @@ class ClusterState:
         self.applied: dict[str, Row] = {}  # node -> the newest MetadataCommitted
         self.active: tuple[int, str] = (-1, "")
         self.configs: dict[str, dict[str, str]] = {}  # topic -> its own settings
+        self.acls = AclView()
         self.commits: list[tuple[int, int]] = []  # (metadata offset, when it was first committed)
         self.log_ends: dict[tuple[str, Key], int] = {}  # (node, partition) -> log end offset
         self.placed: dict[str, dict[Key, str]] = {}  # node -> log directories of its replicas
@@ -146,6 +170,7 @@ class ClusterState:
             "TopicCreated": self._on_topic_created,
             "TopicDeleted": self._on_topic_deleted,
             "ConfigChanged": self._on_config_changed,
+            "AclChanged": self.acls.on_changed,
             "PartitionChanged": self._on_partition_changed,
             "BrokerRegistration": self._on_broker_registration,
             "RaftRole": self._on_raft_role,
@@ -159,9 +184,7 @@ class ClusterState:
             "GroupAssigned": self._on_group_assigned,
             "OffsetCommitted": self._on_offset_committed,
             "ConsumerAssigned": self._on_consumer_assigned,
-            "PartitionOwner": self.old_groups.on_owner,
-            "ZooKeeperConnection": self.old_groups.on_connection,
-            "ZooKeeperSession": self.old_groups.on_session,
+            **self.old_groups.handlers,
         }
 
     def follow_logs(self) -> None:

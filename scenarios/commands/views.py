@@ -34,7 +34,15 @@ class View(StrEnum):
     brokers = "brokers"
     reassignments = "reassignments"
     log_dirs = "log-dirs"
+    acls = "acls"
 
+
+WHOLE = {
+    View.brokers: views.brokers,
+    View.reassignments: views.reassignments,
+    View.acls: views.acls,
+}
+"""The views that no option narrows."""
 
 RunDirectory = Annotated[
     Path, typer.Argument(metavar="RUN", help="The directory of a run (run --out), or of a fleet.")
@@ -89,14 +97,12 @@ def describe(
         lines = views.topics(state, selection)
     elif what is View.groups:
         lines = views.groups(state, group)
-    elif what is View.reassignments:
-        lines = views.reassignments(state)
     elif what is View.log_dirs:
         lines = views.log_dirs(state, topic)
     elif what is View.quorum:
         lines = quorums.replication(state) if replication else quorums.status(state)
     else:
-        lines = views.brokers(state)
+        lines = WHOLE[what](state)
     for line in lines:
         say(line)
     return OK

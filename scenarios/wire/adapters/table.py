@@ -6,6 +6,7 @@ from typing import Any
 
 from kafkasim.model.controller.kraft.feature_levels import all_ranges
 from kafkasim.model.messages import ApiVersionsRequest
+from kafkasim.scenarios.wire.adapters.acls import ACLS
 from kafkasim.scenarios.wire.adapters.admin import ADMIN
 from kafkasim.scenarios.wire.adapters.base import Adapter, Body, Call
 from kafkasim.scenarios.wire.adapters.data import DATA
@@ -47,7 +48,7 @@ ADAPTERS: dict[int, Adapter] = {
     API_VERSIONS: Adapter(0, 4, lambda call: [ApiVersionsRequest()], _versions),
     **{
         served_schemas().keys[name]: adapter
-        for name, adapter in {**DATA, **GROUPS, **SHARE, **TRANSACTIONS, **ADMIN}.items()
+        for name, adapter in {**DATA, **GROUPS, **SHARE, **TRANSACTIONS, **ADMIN, **ACLS}.items()
     },
 }
 """By api key."""
