@@ -5,6 +5,8 @@ The History takes each fact first. A judge that reads another one's state follow
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from kafkasim.analysis.judging.applications import ApplicationFailures
 from kafkasim.analysis.judging.atomicity import Atomicity, NeedlessEpochs
 from kafkasim.analysis.judging.commits import CommitOrder, CommittedOffsets, Handovers
@@ -29,6 +31,14 @@ from kafkasim.analysis.judging.verdict import Evidence, Verdict, judge
 from kafkasim.analysis.judging.waits import Standstill
 
 
+class Judge(Protocol):
+    """A promise that has followed the facts."""
+
+    def finish(self) -> list[Finding]:
+        """Return its findings."""
+        ...
+
+
 class Court:
     """All judges of one cluster."""
 
@@ -45,7 +55,7 @@ class Court:
         contents = self.history.contents
         inputs = Inputs(*of)
         self.standstill = Standstill(trace, self.history, self.progress, settings)
-        self._judges = (
+        self._judges: tuple[Judge, ...] = (
             LostWrites(*of),
             self._unseen,
             Repeated(*of, readers),
@@ -69,6 +79,10 @@ class Court:
             ShareDeliveries(*of, settings.share_deliveries, note),
             self.standstill,
         )
+        if settings.streams:
+            from kafkasim.analysis.judging.streaming import StreamsOutputs
+
+            self._judges += (StreamsOutputs(*of, settings.streams),)
 
     def finish(self) -> list[Finding]:
         """Return all findings."""

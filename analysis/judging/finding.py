@@ -26,7 +26,7 @@ ANOMALIES: tuple[str, ...] = (
     "precommitted-read", "torn-transaction", "hanging-transaction", "zombie-producer",
     "needless-epoch", "lost-output", "duplicate-output", "audit-missing", "audit-surplus",
     "lost-result", "duplicate-result", "accepted-again", "held-twice", "over-delivered",
-    "share-skipped",
+    "share-skipped", "wrong-output", "wrong-state", "task-held-twice",
 )  # fmt: skip
 """What may go wrong in delivery, by Jepsen's names and ours; a scenario may permit it."""
 

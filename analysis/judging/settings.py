@@ -27,6 +27,8 @@ class Settings:
     own_groups: tuple[str, ...] = ()  # groups whose members are a user's application
     outputs: Mapping[str, str] = field(default_factory=dict)
     """By group of a user's application: the topic with one record for each of its inputs"""
+    streams: Mapping[str, str] = field(default_factory=dict)
+    """By application.id of Kafka Streams: its topology as a scenario declares it, in JSON"""
     permits: tuple[str, ...] = ()  # findings that it allows (``verdict.py:Expectations``)
     must_see: tuple[str, ...] = ()
     in_time: tuple[str, ...] = ()

@@ -15,7 +15,7 @@ from kafkasim.model.storage.files import DiskError
 
 
 class ClientDisk:
-    """The methods ``disk.read``, ``disk.append`` and ``disk.truncate`` of a client process."""
+    """The methods ``disk.…`` of a client process."""
 
     def __init__(self, process: Process) -> None:
         self._process = process
@@ -23,6 +23,9 @@ class ClientDisk:
             "disk.read": self._read,
             "disk.append": self._append,
             "disk.truncate": self._truncate,
+            "disk.replace": self._replace,
+            "disk.delete": self._delete,
+            "disk.list": self._list,
         }
 
     def _read(self, call: int, args: tuple[Any, ...], _now: int) -> None:
@@ -57,6 +60,44 @@ class ClientDisk:
             self._reply(call, None, error)
         else:
             self._reply(call, None, None)
+
+    def _replace(self, call: int, args: tuple[Any, ...], _now: int) -> None:
+        """Replace a file by (path, item, bytes) at once: a synced file of another name is renamed.
+
+        Reply when the new one has its name.
+        """
+        path, item, size = args
+        beside = f"{path}.tmp"
+
+        def synced(error: str | None, _at: int) -> None:
+            try:
+                if error is None:
+                    self._process.files.rename(beside, path)
+                self._synced(call, path, error, _at)
+            except DiskError as failed:
+                self._reply(call, None, failed)
+
+        try:
+            self._process.files.write(beside, item, size)
+        except DiskError as error:
+            self._reply(call, None, error)
+        else:
+            self._process.out.append(Flush((beside,), synced))
+
+    def _delete(self, call: int, args: tuple[Any, ...], _now: int) -> None:
+        """Delete the files whose paths begin with (prefix,)."""
+        files = self._process.files
+        try:
+            for path in files.paths(args[0]):
+                files.delete(path)
+        except DiskError as error:
+            self._reply(call, None, error)
+        else:
+            self._reply(call, None, None)
+
+    def _list(self, call: int, args: tuple[Any, ...], _now: int) -> None:
+        """Reply the paths that begin with (prefix,)."""
+        self._reply(call, self._process.files.paths(args[0]), None)
 
     def _synced(self, call: int, path: str, error: str | None, _now: int) -> None:
         self._reply(call, None, None if error is None else DiskError(path, error))

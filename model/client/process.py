@@ -82,7 +82,7 @@ class ClientProcess(Process):
         for client in clients:
             self._make(client, client)
 
-    def _make(self, client: str, name: str) -> None:
+    def _make(self, client: str, name: str, tells: bool = True) -> None:
         """Make a client; ``name`` tells it from those that it replaces."""
         config, bootstrap, rules = self._configs[client], self._bootstrap, self._rules
         made: Client
@@ -92,7 +92,7 @@ class ClientProcess(Process):
         elif isinstance(config, ShareConsumerConfig):
             made = KafkaShareConsumer(self, name, config, bootstrap, rules)
         elif isinstance(config, ConsumerConfig):
-            made = KafkaConsumer(self, name, config, bootstrap, rules)
+            made = KafkaConsumer(self, name, config, bootstrap, rules, tells)
         elif isinstance(config, LegacyConsumerConfig):
             made = ZookeeperConsumerConnector(self, name, config, rules)
         else:
@@ -109,14 +109,17 @@ class ClientProcess(Process):
         self.out.append(Reply(call, None, None))
 
     def _open(self, call: int, args: tuple[Any, ...], _now: int) -> None:
-        """Make the client (name, config), unless there is one of that name."""
-        client, config = args
+        """Make the client (name, config), unless there is one of that name.
+
+        A third argument False makes a consumer that tells the trace nothing of what it reads.
+        """
+        client, config, *rest = args
         error = None
         if client in self.clients:
             error = ValueError(f"{self.name} has a client {client} already")
         elif not self._stopping:
             self._configs[client] = config
-            self._make(client, client)
+            self._make(client, client, *rest)
         self.out.append(Reply(call, None, error))
 
     def _catch_stop(self, call: int, args: tuple[Any, ...], _now: int) -> None:

@@ -141,6 +141,7 @@ class ConsumerConfig(ClientConfig):
         (ASSIGNOR_CLASSES["range"], ASSIGNOR_CLASSES["cooperative-sticky"])
     )
     allow_auto_create_topics: bool = setting(True)  # by Metadata requests
+    internal_leave_group_on_close: bool = setting(True)  # Kafka Streams sets it to false
     check_crcs: bool = setting(
         True, no_effect="a damaged batch has no records to hand out, so a poll always fails at it"
     )

@@ -18,6 +18,9 @@ APPLICATIONS = 1 << 20
 """The ids of records have the number of their producer in the upper half, from here on that of a
 consumer's host: it runs an application that writes records, too."""
 
+STREAMS = 1 << 21
+"""The same of the hosts of Kafka Streams."""
+
 OUTSIDE = 1 << 62
 """From here on, the ids of records of clients that are not simulated (``kafkasim serve``): below
 bit 61, the lowest 31 bits are the sequence number of an idempotent producer."""
@@ -31,6 +34,8 @@ def record(record_id: int) -> str:
         return f"the record with sequence number {record_id & 0x7FFFFFFF} from outside"
     number = record_id >> 32
     host = f"producer-{number}"
-    if number >= APPLICATIONS:
+    if number >= STREAMS:
+        host = f"streams-{number - STREAMS}"
+    elif number >= APPLICATIONS:
         host = f"consumer-{number - APPLICATIONS}"
     return f"record {record_id & 0xFFFFFFFF} of {host}"

@@ -20,6 +20,7 @@ def members(scenario: Scenario) -> dict[str, Scenario]:
             cluster=each.cluster,
             topics=each.topics,
             workload=each.workload,
+            streams=each.streams,
             faults=each.faults,
             operations=each.operations,
             expect=each.expect.model_copy(update={"within": within}),

@@ -77,6 +77,8 @@ def node_names(scenario: Scenario) -> list[str]:
     names += [f"consumer-{i}" for i in range(1, consumers + 1)]
     processors = sum(w.count for w in scenario.workload if w.kind == "processor")
     names += [f"processor-{i}" for i in range(1, processors + 1)]
+    instances = sum(table.count for table in scenario.streams)
+    names += [f"streams-{i}" for i in range(1, instances + 1)]
     return names
 
 

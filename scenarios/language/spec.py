@@ -36,6 +36,7 @@ from kafkasim.scenarios.language.tables import (
     ProducerTable,
     Scenario,
     ShareGroupTable,
+    StreamsTable,
     SweepTable,
     TopicTable,
     TwinTable,
@@ -45,7 +46,7 @@ from kafkasim.scenarios.language.tables import (
 DEPTH_MAX = 32
 """How deep tables and lists may lie in each other; a scenario needs seven."""
 
-LISTS = ("topics", "workload", "faults", "operations", "clusters", "links")
+LISTS = ("topics", "workload", "streams", "faults", "operations", "clusters", "links")
 """The keys of a scenario that are lists of tables."""
 
 SHOWN_MAX = 120
@@ -240,7 +241,7 @@ _WORKLOADS: dict[Any, Any] = {
 _TABLES = (
     ClusterTable, MemberTable, LinkTable, TopicTable, FaultTable, OperationTable, ExpectTable,
     TwinTable, WhenTable,
-    NodeTable, SweepTable, AxisTable, LevelTable,
+    NodeTable, StreamsTable, SweepTable, AxisTable, LevelTable,
 )  # fmt: skip
 _WANTED = {
     "literal_error": "allowed: {expected}",

@@ -357,6 +357,36 @@ class ShareGroupTable(Table):
     group_config: Properties = {}
 
 
+class StreamsTable(Table):
+    """``count`` instances of an application of Kafka Streams, each on a host of its own.
+
+    ``topology`` is a list of chains of steps (model/streams/declared). ``config`` are the
+    properties of StreamsConfig, and of its clients with or without their prefixes (``consumer.``,
+    ``main.consumer.``, ``restore.consumer.``, ``producer.``). ``processing`` is the time a record
+    takes. A store's memtable is flushed when it has ``write-buffer`` bytes. ``on-error`` is what
+    the uncaught exception handler answers.
+    """
+
+    application_id: str = Field(pattern=TOPIC_NAME)
+    count: int = Field(1, ge=1, le=1000)
+    topology: list[dict[str, Any]]
+    processing: DurationSpan = Span(0, 0)
+    write_buffer: Size = 16 << 20
+    on_error: Literal["shutdown-client", "replace-thread", "shutdown-application"] = (
+        "shutdown-client"
+    )
+    rack: str | None = None
+    start: Duration = 0
+    restart: Policy = "never"
+    principal: str = Field(ANONYMOUS, pattern=PRINCIPAL)
+    config: Properties = {}
+
+    @property
+    def properties(self) -> dict[str, Any]:
+        """``config`` with the application's id."""
+        return {**self.config, "application.id": self.application_id}
+
+
 class WhenTable(Table):
     """A condition: from ``after`` on the ``count``-th ``fact`` whose fields equal ``fields``.
 
@@ -509,6 +539,7 @@ class MemberTable(Table):
     cluster: ClusterTable = Field(default_factory=lambda: ClusterTable.model_validate({}))
     topics: list[TopicTable] = []
     workload: list[WorkloadTable] = []
+    streams: list[StreamsTable] = Field([], exclude_if=_is_empty)
     faults: list[FaultTable] = []
     operations: list[OperationTable] = []
     expect: ExpectTable = ExpectTable()
@@ -572,6 +603,7 @@ class Scenario(Table):
     topics: list[TopicTable] = []
     acls: list[AclTable] = []  # that exist before the workloads start
     workload: list[WorkloadTable] = []
+    streams: list[StreamsTable] = Field([], exclude_if=_is_empty)
     faults: list[FaultTable] = []
     operations: list[OperationTable] = []
     clusters: list[MemberTable] = Field([], exclude_if=_is_empty)

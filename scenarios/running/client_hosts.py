@@ -10,7 +10,6 @@ from typing import Any
 
 from kafkasim.model.client.process import ClientProcess
 from kafkasim.model.client.producer.producer import producer_config as derived_config
-from kafkasim.model.client.rules import ClientRules
 from kafkasim.model.config import (
     ClientConfig,
     Config,
@@ -31,6 +30,8 @@ from kafkasim.scenarios.language.tables import (
     ProducerTable,
     Scenario,
     ShareGroupTable,
+    StreamsTable,
+    WorkloadTable,
 )
 from kafkasim.scenarios.running.node_settings import told
 from kafkasim.scenarios.running.outside.auditing import (
@@ -45,6 +46,7 @@ from kafkasim.scenarios.running.transactional.processing import ProcessorApplica
 from kafkasim.scenarios.running.transactional.producing import TransactionalProducerApplication
 from kafkasim.scenarios.running.workloads import ConsumerApplication, Control, ProducerApplication
 from kafkasim.scenarios.variants.releases import ADMIN, CONSUMER, PRODUCER
+from kafkasim.scenarios.variants.rules import Rules
 from kafkasim.sim.apps.client_port import Application, Applications, ClientPort, launch
 from kafkasim.sim.host.lifecycle import Host
 from kafkasim.sim.world import World
@@ -67,7 +69,7 @@ class ClientHosts:
     """One host for each producer, processor and member of a group, and ``admin-1``."""
 
     def __init__(
-        self, world: World, scenario: Scenario, rules: ClientRules, bootstrap: Sequence[str]
+        self, world: World, scenario: Scenario, rules: Rules, bootstrap: Sequence[str]
     ) -> None:
         """Add the hosts to the world; ``bootstrap`` are the names of the brokers."""
         self.control = Control()
@@ -84,6 +86,8 @@ class ClientHosts:
         self._starts: list[tuple[int, Callable[[], None]]] = []  # (µs from ready, start)
         self._restarts = Restarts(world, self.control)
         self._add_workloads()
+        if scenario.streams:
+            self._add_streams()
         self.admin_host = world.add_host("admin-1", principal=scenario.cluster.principal)
 
     def start_workloads(self) -> None:
@@ -142,6 +146,28 @@ class ClientHosts:
                 else:
                     consumers += 1
                     self._add_consumer(consumers, workload, is_first=index == 0)
+
+    def _add_streams(self) -> None:
+        """Add the instances of Kafka Streams; other runs import nothing of it."""
+        from kafkasim.scenarios.running.streaming import Conversions, StreamsApplication
+
+        shared = Conversions(self._payloads)  # by all instances: they exchange records
+        number = 0
+        for table in self._scenario.streams:
+            for _ in range(table.count):
+                number += 1
+                node = f"streams-{number}"
+                self.members.setdefault(table.application_id, []).append(node)
+                application = StreamsApplication(
+                    node=node,
+                    number=number,
+                    table=table,
+                    conversions=shared,
+                    rng=self._world.streams.stream(node, "application"),
+                    rules=self._rules.streams,
+                    control=self.control,
+                )
+                self._add(node, table, {}, application)
 
     def _add_producer(self, number: int, table: ProducerTable, member: int) -> None:
         """Add the ``number``-th producer, the ``member``-th of its workload."""
@@ -301,7 +327,7 @@ class ClientHosts:
     def _add(
         self,
         node: str,
-        table: ProducerTable | ConsumerGroupTable | ProcessorTable | ShareGroupTable,
+        table: WorkloadTable | StreamsTable,
         configs: Mapping[str, Config],
         application: Application,
     ) -> None:
@@ -336,7 +362,7 @@ class ClientHosts:
     ) -> ClientProcess:
         configs = dict(self._configs[name])
         process = ClientProcess(
-            name, self._bootstrap, configs, self._rules, files, rng, now, self._compressor
+            name, self._bootstrap, configs, self._rules.client, files, rng, now, self._compressor
         )
         for config in configs.values():
             told(config, process)

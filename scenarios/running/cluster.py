@@ -71,7 +71,7 @@ class Cluster:
         self.zookeepers = [self._add_zookeeper(number) for number in self.ensemble]
         self.brokers = [self._add_broker(number) for number in range(1, cluster.brokers + 1)]
         bootstrap = [host.name for host in self.brokers]
-        self.clients = ClientHosts(world, scenario, self.settings.rules().client, bootstrap)
+        self.clients = ClientHosts(world, scenario, self.settings.rules(), bootstrap)
 
     def _on_act(self, node: str, rule: str) -> bool:
         """Write that a variant has acted: once before the cluster is ready, and once since then."""

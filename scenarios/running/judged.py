@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 
 from kafkasim.analysis.judging.settings import EVERY, Settings
@@ -32,6 +33,7 @@ def judged_settings(scenario: Scenario, cluster: Cluster) -> Settings:
         audited=audited(scenario),
         transactional_ids=dict(cluster.clients.transactional_ids),
         members={group: tuple(each) for group, each in cluster.clients.members.items()},
+        streams={each.application_id: json.dumps(each.topology) for each in scenario.streams},
         permits=tuple(expect.permits),
         must_see=tuple(expect.must_see),
         in_time=tuple(expect.in_time),

@@ -14,6 +14,7 @@ from kafkasim.model.raft.rules import RaftRules
 from kafkasim.model.replication.rules import ReplicationRules
 from kafkasim.model.replication.share.rules import ShareRules
 from kafkasim.model.storage.rules import StorageRules
+from kafkasim.model.streams.rules import StreamsRules
 from kafkasim.model.transaction.rules import TransactionRules
 from kafkasim.model.zookeeper.rules import ZooKeeperRules
 
@@ -32,6 +33,7 @@ class Rules:
     authorizer: AuthorizerRules = field(default_factory=AuthorizerRules)
     lifecycle: LifecycleRules = field(default_factory=LifecycleRules)
     client: ClientRules = field(default_factory=ClientRules)
+    streams: StreamsRules = field(default_factory=StreamsRules)
     zk_controller: ZkControllerRules = field(default_factory=ZkControllerRules)
     zookeeper: ZooKeeperRules = field(default_factory=ZooKeeperRules)
 
@@ -47,6 +49,7 @@ PARTS: dict[str, type] = {
     "authorizer": AuthorizerRules,
     "lifecycle": LifecycleRules,
     "client": ClientRules,
+    "streams": StreamsRules,
     "zk_controller": ZkControllerRules,
     "zookeeper": ZooKeeperRules,
 }

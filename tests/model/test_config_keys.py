@@ -23,6 +23,7 @@ from kafkasim.model.config import (
 )
 from kafkasim.model.config.clients import ShareConsumerConfig
 from kafkasim.model.config.share_groups import ShareGroupSettings
+from kafkasim.model.config.streams import StreamsConfig
 from kafkasim.model.zookeeper.config import ZooKeeperConfig
 
 KINDS = (
@@ -34,6 +35,7 @@ KINDS = (
     ShareConsumerConfig,
     ShareGroupSettings,
     LegacyConsumerConfig,
+    StreamsConfig,
     ZooKeeperConfig,
 )
 ROOTS = ("model", "sim", "scenarios/running")

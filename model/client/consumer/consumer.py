@@ -86,7 +86,13 @@ class KafkaConsumer:
         config: ConsumerConfig,
         bootstrap: tuple[str, ...],
         rules: ClientRules,
+        tells: bool = True,
     ) -> None:
+        """``tells``: the trace has its positions and what it polls.
+
+        A restore consumer of Streams tells nothing: it is no reader of its own, and its instance
+        tells what it restores.
+        """
         self.process = process
         self.name = name
         self.config = config
@@ -103,6 +109,7 @@ class KafkaConsumer:
         self._poll = poll = Poll(process, name, self._advance)
         self.offset_fetcher = OffsetFetcher(config, rules, metadata, subscription, membership, poll)
         self.fetcher = Fetcher(config, rules, metadata, subscription, membership, poll)
+        self.offset_fetcher.tells = self.fetcher.tells = self._tells = tells
         self.coordinator: GroupMember | None = None
         if isinstance(membership, EpochMembership):
             self.coordinator = ConsumerGroupMember(
@@ -127,6 +134,7 @@ class KafkaConsumer:
             "unsubscribe": self.unsubscribe,
             "poll": self.poll,
             "continue": self.continue_poll,
+            "enforce_rebalance": self.enforce_rebalance,
             "commit_sync": self.commit_sync,
             "commit_async": self.commit_async,
             "seek": self.seek,
@@ -234,9 +242,17 @@ class KafkaConsumer:
             return
         self._poll.begin(call, args[0], now)
 
-    def continue_poll(self, call: int, _args: tuple[Any, ...], now: int) -> None:
-        """Go on with the poll that returned an event of a rebalance."""
-        self._poll.go_on(call, now)
+    def continue_poll(self, call: int, args: tuple[Any, ...], now: int) -> None:
+        """Go on with the poll that returned an event of a rebalance: (answer to ``assign``,)."""
+        self._poll.go_on(call, now, *args)
+
+    def enforce_rebalance(self, call: int, args: tuple[Any, ...], _now: int) -> None:
+        """Join the group again in the next poll, for (reason,)."""
+        member = self._in_group(call)
+        if member is not None:
+            assert isinstance(member, ConsumerCoordinator), f"{self.name} is no classic member"
+            member.request_rejoin(args[0])
+            self._reply(call, None)
 
     def commit_sync(self, call: int, args: tuple[Any, ...], now: int) -> None:
         """Commit (offsets or None for all consumed,) and reply with the outcome.
@@ -407,7 +423,7 @@ class KafkaConsumer:
                 state.position,
             )
             for tp, state in self.subscription.assignment.items()
-            if state.position >= 0
+            if state.position >= 0 and self._tells
         ]
 
     # The inside.

@@ -129,6 +129,7 @@ class Fetcher:
         self.poll = poll
         self.completed: deque[CompletedFetch] = deque()  # buffered, in the order of arrival
         self.position_advanced = False  # by the last collect(), with or without records
+        self.tells = True  # the trace of what is polled
         self._config = config
         self._rules = rules
         self._connections = metadata.connections
@@ -307,7 +308,8 @@ class Fetcher:
                 self._drop_first()
             if advanced:
                 self.position_advanced = True
-                self._tell_polled(fetch, records)
+                if self.tells:
+                    self._tell_polled(fetch, records)
             if records:
                 room -= len(records)
                 tp = state.tp

@@ -64,9 +64,12 @@ class OffsetFetcher:
         self._membership = membership
         self._poll = poll
         self._process = poll.process
+        self.tells = True  # the trace of positions
 
     def positioned(self, state: TopicPartitionState, reason: str) -> None:
         """Tell the trace that a position was set, or given up (``reason`` none)."""
+        if not self.tells:
+            return
         tp = state.tp
         self._process.out.append(
             Positioned(

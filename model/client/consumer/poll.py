@@ -6,7 +6,9 @@ deadline, with an error, or with an event of a rebalance. Whatever happens meanw
 
 In Kafka poll() calls the application's rebalance listener. Here it replies the event
 (``("revoked" | "lost" | "assigned", partitions)``); the application does what its listener would
-do (commit, seek), and then calls ``continue``, which goes on with the same poll().
+do (commit, seek), and then calls ``continue``, which goes on with the same poll(). An assignor that
+asks brokers makes one event more, ``("assign", (topics, members))``, of the leader: ``continue``
+then takes the assignment.
 """
 
 from __future__ import annotations
@@ -39,6 +41,7 @@ class Poll:
         self._deadline = 0
         self._error: KafkaError | None = None  # raised by the next pass
         self._then: Callable[[int], None] | None = None  # run when the application continues
+        self.answer: Any = None  # what the application continued with
         self._stepping = False
         self._again = False
         self._look: Callable[[int], Any] | None = None  # of position(), which waits in its place
@@ -63,10 +66,11 @@ class Poll:
             self._resume(now)
         self._start(now)
 
-    def go_on(self, call: int, now: int) -> None:
+    def go_on(self, call: int, now: int, answer: Any = None) -> None:
         """Go on with the poll() that ended with an event."""
         assert self._then is not None, f"{self.name} has no event to continue from"
         self._call = call
+        self.answer = answer
         self._resume(now)
         self._start(now)
 
@@ -138,7 +142,8 @@ class Poll:
     def end_with_event(self, kind: str, what: Any, then: Callable[[int], None]) -> None:
         """End the poll() with an event; ``then(now)`` runs when the application continues.
 
-        ``what``: the partitions of a rebalance, or the results of acknowledgements.
+        ``what``: the partitions of a rebalance, the results of acknowledgements, or the topics and
+        members that the leader assigns.
         """
         self._then = then
         self._end((kind, what), None)

@@ -59,6 +59,7 @@ class Steering:
             "pause": self.pause,
             "resume": self.resume,
             "paused": self.paused,
+            "assignment": self.assignment,
             "seek_to_beginning": self.seek_to_beginning,
             "seek_to_end": self.seek_to_end,
             "offsets_for_times": self.offsets_for_times,
@@ -67,6 +68,7 @@ class Steering:
             "topics": self.topics,
             "partitions_for": self.partitions_for,
             "fetched": self.fetched,
+            "current_lag": self.current_lag,
         }
 
     def pause(self, call: int, args: tuple[Any, ...], _now: int) -> None:
@@ -83,6 +85,10 @@ class Steering:
         """Reply the partitions that are paused."""
         states = self._subscription.assignment.values()
         self._reply(call, tuple([state.tp for state in states if state.paused]))
+
+    def assignment(self, call: int, _args: tuple[Any, ...], _now: int) -> None:
+        """Reply the partitions that the consumer has."""
+        self._reply(call, tuple(self._subscription.assignment))
 
     def seek_to_beginning(self, call: int, args: tuple[Any, ...], now: int) -> None:
         """Move the positions of (partitions,), or of all, to the first offsets."""
@@ -167,6 +173,22 @@ class Steering:
         state = self._subscription.assignment.get(TopicPartition(*args[0]))
         told = state and (state.high_watermark, state.last_stable_offset, state.fetched_us)
         self._reply(call, told)
+
+    def current_lag(self, call: int, args: tuple[Any, ...], _now: int) -> None:
+        """Reply {partition: records behind the position, None if unknown} of (partitions,).
+
+        Models KafkaConsumer.currentLag: the end is that of the last fetch response, the last stable
+        offset with read_committed.
+        """
+        committed = self._config.isolation_level == "read_committed"
+        found: dict[TopicPartition, int | None] = {}
+        for tp in [TopicPartition(*each) for each in args[0]]:
+            state = self._subscription.assignment.get(tp)
+            end = -1
+            if state is not None and state.position >= 0:
+                end = state.last_stable_offset if committed else state.high_watermark
+            found[tp] = None if state is None or end < 0 else end - state.position
+        self._reply(call, found)
 
     def _reply(self, call: int, result: Any) -> None:
         self._process.out.append(Reply(call, result, None))

@@ -36,6 +36,9 @@ class Assignor:
     """
 
     name: ClassVar[str]  # under which JoinGroup proposes it
+    blocks: ClassVar[bool] = False
+    """Whether assign() asks brokers, as that of Kafka Streams does. Then nobody calls it: the
+    leader's poll() ends with the event ``assign``, and its application continues with the result"""
     protocols: ClassVar[tuple[RebalanceProtocol, ...]] = (RebalanceProtocol.EAGER,)
 
     def user_data(self, topics: tuple[str, ...]) -> Any:

@@ -40,6 +40,10 @@ def check(scenario: Scenario) -> None:
     check_configs(scenario, nodes)
     check_access(scenario)
     check_workloads(scenario)
+    if scenario.streams:
+        from kafkasim.scenarios.language.checks.streams_tables import check_streams
+
+        check_streams(scenario)
     check_faults(scenario, nodes)
     check_operations(scenario, nodes)
     _check_permits(scenario)

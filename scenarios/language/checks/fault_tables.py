@@ -224,6 +224,7 @@ def check_node(place: str, name: str, scenario: Scenario, nodes: list[str]) -> N
             raise ValueError(f"{place}: {topic} has partitions 0 to {known[topic] - 1}")
     elif selector == "coordinator":
         groups = [w.group for w in scenario.workload if w.kind != "producer"]
+        groups += [table.application_id for table in scenario.streams]
         if argument not in groups:
             raise ValueError(f"{place}: no group {argument!r}; allowed: {some(groups)}")
     elif name.startswith("any-"):

@@ -27,7 +27,12 @@ def outputs(scenario: Scenario) -> dict[str, str]:
 def topic_names(scenario: Scenario) -> list[str]:
     """Return the names of all topics that a scenario has or whose creation it asks for."""
     asked = [each.topic for each in scenario.operations if each.topic is not None]
-    return [*[topic.name for topic in scenario.topics], *asked]
+    internal: list[str] = []
+    if scenario.streams:
+        from kafkasim.scenarios.running.streaming import internal_topics
+
+        internal = [topic for table in scenario.streams for topic in internal_topics(table)]
+    return [*[topic.name for topic in scenario.topics], *asked, *internal]
 
 
 def audited(scenario: Scenario) -> tuple[str, ...]:

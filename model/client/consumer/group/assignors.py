@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kafkasim.model.client.net.metadata import Metadata
     from kafkasim.model.client.rules import ClientRules
     from kafkasim.model.config import ConsumerConfig
-    from kafkasim.model.group.assignors import Assignment, Members
+    from kafkasim.model.group.assignors import Assignment, Members, Topics
 
 Partitions = tuple[TopicPartition, ...]
 BUILT_IN_COOPERATIVE = "cooperative-sticky"
@@ -102,6 +102,17 @@ class GroupAssignors:
         self._metadata.request_update_for_new_topics(now)
         return True
 
+    def blocks(self, response: JoinGroupResponse) -> bool:
+        """Return whether the assignor asks brokers, and the application has to run it."""
+        assert response.protocol_name is not None, response
+        return self._assignors[response.protocol_name].blocks and not response.skip_assignment
+
+    def topics_to_assign(self, response: JoinGroupResponse) -> Topics:
+        """Return all members' topics, and watch them from now on (metadataSnapshot)."""
+        wanted = _topics_of(response)
+        self._assigned = self._known(wanted)
+        return {topic: self._racks_of(topic) for topic in wanted}
+
     def assign(self, response: JoinGroupResponse) -> tuple[tuple[str, Partitions], ...]:
         """Assign the partitions of all members' topics.
 
@@ -109,13 +120,21 @@ class GroupAssignors:
             AssignorError: the assignor failed, or gives away partitions that are still owned.
         """
         assert response.protocol_name is not None, response
-        wanted = _topics_of(response)
-        self._assigned = self._known(wanted)
+        topics = self.topics_to_assign(response)
         if response.skip_assignment:
             return ()
-        topics = {topic: self._racks_of(topic) for topic in wanted}
         assignor = self._assignors[response.protocol_name]
         assignment: Assignment = _run(assignor.name, assignor.assign, topics, response.members)
+        return self.checked(response, assignment)
+
+    def checked(
+        self, response: JoinGroupResponse, assignment: Assignment
+    ) -> tuple[tuple[str, Partitions], ...]:
+        """Return an assignment as SyncGroup takes it.
+
+        Raises:
+            AssignorError: it gives away partitions that are still owned.
+        """
         if self.cooperative and response.protocol_name != BUILT_IN_COOPERATIVE:
             _validate_cooperative(assignment, response.members)
         return tuple(assignment.items())

@@ -341,7 +341,9 @@ class ConsumerCoordinator:
             if partitions and subscription.auto_assigned:
                 membership = self._membership
                 self._drop(partitions, membership, membership.lost or membership.rebalancing)
-            if not self._leave("the consumer is being closed", at, closed, deadline - at):
+            leaves = self._config.internal_leave_group_on_close
+            reason = "the consumer is being closed"
+            if not (leaves and self._leave(reason, at, closed, deadline - at)):
                 closed(None, at)
 
         if self.commits.auto and (self._membership.stable or not subscription.auto_assigned):

@@ -7,6 +7,7 @@ the coordinator asked for that, else after a backoff.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kafkasim.model.channel import Failed
@@ -61,6 +62,7 @@ class GroupJoin:
         self._in_flight = False  # JoinGroup or SyncGroup
         self._response: Any = None  # of a JoinGroup, arrived while no poll() was outstanding
         self._leading: JoinGroupResponse | None = None  # whose topics' metadata is awaited
+        self._metadata_late = False  # it came while no poll() was outstanding
         self._not_before = 0
         self._started_us: int | None = None  # when the first JoinGroup of the rebalance was sent
 
@@ -80,6 +82,8 @@ class GroupJoin:
             response, self._response = self._response, None
             self._handle_join(response, now)
             self._poll.wake(now)  # joinGroupIfNeeded goes on at once
+        elif self._leading is not None and self._metadata_late:
+            self.on_metadata(now)
 
     def backoff_is_over(self, now: int) -> bool:
         """Return whether a JoinGroup may be sent; wake the poll() later if not."""
@@ -150,16 +154,42 @@ class GroupJoin:
             self._assign(response, now)
 
     def on_metadata(self, now: int) -> None:
-        """Assign, if that waited for metadata."""
-        response, self._leading = self._leading, None
+        """Assign, if that waited for metadata; by an application's assignor in the next poll()."""
+        response, self._metadata_late = self._leading, False
+        if response is not None and self._assignors.blocks(response):
+            self._metadata_late = not self._poll.outstanding
+        if self._metadata_late:
+            return
+        self._leading = None
         if response is not None:
             if self._membership.generation_id == response.generation_id:
                 self._assign(response, now)
             self._poll.wake(now)
 
     def _assign(self, response: JoinGroupResponse, now: int) -> None:
+        if self._assignors.blocks(response):
+            topics = self._assignors.topics_to_assign(response)
+            what = (topics, response.members)
+            self._poll.end_with_event("assign", what, partial(self._assigned, response))
+            return
         try:
             self._sync(response, self._assignors.assign(response), now)
+        except AssignorError as error:
+            self._fail(error.error, error)
+
+    def _assigned(self, response: JoinGroupResponse, now: int) -> None:
+        """Send the assignment with which the application continues, or fail the poll().
+
+        The heartbeat may have found meanwhile that the generation is over.
+        """
+        answer = self._poll.answer
+        if self._membership.generation_id != response.generation_id:
+            self._retry("IllegalGenerationException", now, at_once=True)
+            return
+        try:
+            if isinstance(answer, AssignorError):
+                raise answer
+            self._sync(response, self._assignors.checked(response, answer), now)
         except AssignorError as error:
             self._fail(error.error, error)
 

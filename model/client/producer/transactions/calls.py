@@ -107,13 +107,14 @@ class TransactionCalls:
     def send_offsets_to_transaction(self, call: int, args: tuple[Any, ...], now: int) -> None:
         """Take (offsets, group metadata) into the transaction (KIP-447).
 
-        The offsets are {partition: (offset, leader epoch)}, as KafkaConsumer.consumed has them.
+        The offsets are {partition: (offset, leader epoch)}, as KafkaConsumer.consumed has them, or
+        {partition: (offset, leader epoch, metadata)}.
         """
         offsets, group = args
         if not offsets:
             self._process.out.append(Reply(call, None, None))
             return
-        known = {TopicPartition(*tp): (*offset, "") for tp, offset in offsets.items()}
+        known = {TopicPartition(*tp): (*offset, "")[:3] for tp, offset in offsets.items()}
         if self._call(call, lambda: self._manager.send_offsets(known, group), now):
             transactional_id = self._manager.transactional_id
             for tp, offset in known.items():

@@ -1,0 +1,1 @@
+"""Stores on disk: directories, checkpoint files, and reading changelogs."""

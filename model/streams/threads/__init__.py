@@ -1,0 +1,1 @@
+"""Stream threads: the loop, rebalances, commits, and what follows from errors."""
