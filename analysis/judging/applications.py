@@ -37,7 +37,9 @@ class ApplicationFailures:
             raised = f"{fact.exception}: {fact.reason}" if fact.reason else fact.exception
             group = "".join(lost_group(fact.reason))
             why = self._footing.lost([self._footing.of_group(group, before=seq)]) if group else ""
-            text = f"{node}: {raised} in {fact.task}"
+            frame = next(iter(fact.traceback[-1:]), "kafkasim.")
+            own = not frame.startswith("kafkasim.")  # a line of the user's file
+            text = f"{node}: {raised}, at {frame}" if own else f"{node}: {raised} in {fact.task}"
             found.append(
                 Finding("application-failed", "", -1, text, 1, why, group=group, seq=seq, t_us=t)
             )

@@ -8,6 +8,7 @@ Python audits is refused (sockets, subprocesses, threads, real sleeps, files; si
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import datetime
 import os
@@ -16,7 +17,7 @@ import signal
 import sys
 import time
 import uuid  # noqa: TID251 (what applications get of it is drawn from the seed)
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -68,6 +69,24 @@ def _module(name: str, base: ModuleType, replaced: dict[str, Any]) -> ModuleType
     made.__dict__.update({key: value for key, value in vars(base).items() if key[:2] != "__"})
     made.__dict__.update(replaced)
     return made
+
+
+class RunsItself(BaseException):
+    """The file of an application gives ``main`` to asyncio.run() when it is run."""
+
+    def __init__(self, main: Coroutine[Any, Any, Any]) -> None:
+        super().__init__(main)
+        self.main = main
+
+
+def _asyncio() -> ModuleType:
+    def run(main: Coroutine[Any, Any, Any], **_: Any) -> None:
+        if sys._getframe(1).f_code.co_name == "<module>":
+            raise RunsItself(main)
+        main.close()
+        raise RuntimeError(f"asyncio.run() ({where()}) cannot be called from a running event loop")
+
+    return _module("asyncio", asyncio, {"run": run})
 
 
 def _time() -> ModuleType:
@@ -238,5 +257,6 @@ def modules() -> dict[str, ModuleType]:
     now = _module("datetime", datetime, {"datetime": _DateTime, "date": _Date})
     return {
         "time": _time(), "datetime": now, "random": _random(), "uuid": _uuid(),
-        "secrets": _secrets(), "os": _os(), "os.path": os.path, "signal": _signal(),
+        "asyncio": _asyncio(), "secrets": _secrets(), "os": _os(), "os.path": os.path,
+        "signal": _signal(),
     }  # fmt: skip

@@ -82,6 +82,24 @@ def test_what_an_application_reads_again_is_its_own_choice(
     assert outcome.verdict == "expected"
 
 
-def test_values_of_json_are_told_how_to_write_their_braces() -> None:
-    with pytest.raises(ScenarioError, match=r'workload\.0\.value: \{"id"\} is unknown; .*\{\{'):
-        kafkasim.run(str(HERE / "json_value.toml"))
+def test_values_of_json_are_written_as_they_are() -> None:
+    assert kafkasim.run(str(HERE / "json_value.toml")).verdict == "pass"
+
+
+@pytest.mark.parametrize("app", ["run_itself.py", "pack/absolute.py"])
+def test_a_program_is_loaded_as_python_loads_it(app: str) -> None:
+    outcome = run(app)
+    assert (outcome.verdict, outcome.facts("ApplicationFailed").num_rows) == ("pass", 0)
+    assert sum(len(row["offsets"]) for row in outcome.facts("Polled").to_pylist()) > 400
+
+
+def test_the_modules_of_aiokafka_have_their_names() -> None:
+    assert run("submodules.py").facts("ApplicationFailed").num_rows == 0
+
+
+def test_a_refusal_has_its_file_and_line() -> None:
+    (failed,) = [
+        each for each in run("executor.py").result.findings if each.name == "application-failed"
+    ]
+    assert failed.text.endswith("run_in_executor(): the simulation has no threads, sockets or"
+                                " processes, at executor:7 in main")  # fmt: skip

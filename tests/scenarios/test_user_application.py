@@ -288,11 +288,13 @@ def test_a_file_that_is_no_application_is_refused(write, body, function, said) -
     assert said in str(refused.value)
 
 
-def test_a_missing_file_and_a_scenario_without_consumers_are_bad_input(capsys) -> None:
+def test_a_missing_file_and_a_scenario_without_clients_are_bad_input(tmp_path, capsys) -> None:
     assert cli.invoke(["run", CRASH, "--app", "nowhere.py"]) == 2
     assert "nowhere.py: cannot be read" in capsys.readouterr().err
-    assert cli.invoke(["run", "acks-one-loses", "--app", str(BILLING)]) == 2
-    assert "no workload of kind consumer-group" in capsys.readouterr().err
+    empty = tmp_path / "empty.toml"
+    empty.write_text('name = "empty"\nclaim = "None."\nduration = "1s"\n[cluster]\n')
+    assert cli.invoke(["run", str(empty), "--app", str(BILLING)]) == 2
+    assert "no workload of kind consumer-group or producer" in capsys.readouterr().err
 
 
 def test_the_file_that_an_application_takes_the_place_of_may_be_gone(write, tmp_path) -> None:
@@ -412,7 +414,7 @@ def test_the_name_of_an_exception_is_told_once(write) -> None:
         """
     )
     (found,) = run(app).result.findings
-    assert found.text == "consumer-1: IllegalStateError in consumer-1-task-1"
+    assert found.text == "consumer-1: IllegalStateError, at app:4 in main"
 
 
 def test_a_topic_that_only_an_application_writes_is_named(write) -> None:

@@ -93,6 +93,10 @@ class ConsumerRebalanceListener:
         """Handle new partitions, before the first record of them."""
 
 
+class AbstractTokenProvider:
+    """What SASL takes tokens from; no simulated broker asks for one."""
+
+
 def commit_of(given: Any) -> int | tuple[int, str]:
     """Return what a commit of one partition carries: an offset, or an offset and its metadata."""
     return (int(given[0]), str(given[1])) if isinstance(given, tuple) else int(given)

@@ -39,20 +39,35 @@ def digest(app: str, place: str) -> str:
     except ValueError as error:
         raise ScenarioError(f"{place}: {str(path)!r}: not Python: {error}") from None
     known = {node.name: node for node in tree.body if isinstance(node, ast.AsyncFunctionDef)}
-    if function not in known:
+    if function not in known and not (_imports(tree, function) or _runs_itself(tree)):
         plain = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
         if function in plain:
             found = f"`def {function}`; an application is an `async def` with aiokafka's clients"
         else:
             found = ", ".join(known) or "no `async def` at all"
         raise ScenarioError(f"{place}: {path} has no `async def {function}`; it has {found}")
-    needed = _needed(known[function].args)
+    needed = _needed(known[function].args) if function in known else []
     if needed:
         raise ScenarioError(
             f"{place}: {path}: `async def {function}` is called without arguments,"
             f" but needs {', '.join(needed)}"
         )
     return hashlib.sha256(source.encode()).hexdigest()[:16]
+
+
+def _imports(tree: ast.Module, name: str) -> bool:
+    """Return whether a file imports a name from another module."""
+    imported = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
+    return any((each.asname or each.name) == name for node in imported for each in node.names)
+
+
+def _runs_itself(tree: ast.Module) -> bool:
+    """Return whether a statement of a file is ``asyncio.run(…)``, or ``run(…)``."""
+    calls = [node.value for node in tree.body if isinstance(node, ast.Expr)]
+    return any(
+        isinstance(call, ast.Call) and ast.unparse(call.func) in ("asyncio.run", "run")
+        for call in calls
+    )
 
 
 def _needed(arguments: ast.arguments) -> list[str]:

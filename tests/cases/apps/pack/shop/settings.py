@@ -1,0 +1,3 @@
+"""What the worker reads."""
+
+TOPIC = "orders"
