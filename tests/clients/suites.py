@@ -151,6 +151,23 @@ ONE_BROKER = (
     "share.coordinator.state.topic.min.isr=1",
 )  # fmt: skip
 
+
+def _known_bugs(place: Place) -> Results:
+    """Run programs that show bugs of clients; a bug that is gone is a failure."""
+    found: Results = {}
+    for script in (HERE / "aiokafka_stale_leader.py",):
+        if place.chosen and script.stem not in place.chosen:
+            continue
+        with (place.directory / "output.txt").open("a") as output:
+            command = [str(getting.python()), str(script), place.servers]
+            done = subprocess.run(
+                command, stdout=output, stderr=output, timeout=TEST_WITHIN_S,
+                env={**os.environ, "PYTHONPATH": ""},
+            )  # fmt: skip
+        found[script.stem] = "fail" if done.returncode else "pass"
+    return found
+
+
 SUITES = {
     "kafka-python": Suite(
         "kafka-python", "3.0.11",
@@ -166,6 +183,10 @@ SUITES = {
         ), 1200, _confluent,
     ),
     "franz-go": Suite("franz-go kgo", "1.22.3", (), 1500, _franz_go),
+    "known-bugs": Suite(
+        "bugs of clients", "that kafkasim shows", ("broker.session.timeout.ms=3000",), 300,
+        _known_bugs,
+    ),
     "kafka-tools": Suite("Kafka's command-line tools", "4.1.0", (), 600, _tools),
 }  # fmt: skip
 """By name, in the order in which they run."""
