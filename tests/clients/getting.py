@@ -80,8 +80,8 @@ def checkout(name: str, tag: str, repository: str, without: str = "") -> Path:
     return place
 
 
-def go_test(module: str, version: str, package: str) -> Path:
-    """Return the compiled tests of a package of a Go module."""
+def go_test(module: str, version: str, package: str) -> tuple[Path, Path]:
+    """Return the compiled tests of a package of a Go module, and the package's directory."""
     place = CACHE / f"{module.rpartition('/')[2]}-{version}"
     binary = place / "tests"
     if not binary.exists():
@@ -90,7 +90,8 @@ def go_test(module: str, version: str, package: str) -> Path:
         (place / "go.mod").write_text(f"module clients\n\ngo 1.21\n\nrequire {module} v{version}\n")
         _done(["go", "get", "-C", str(place), "-t", f"{module}/{package}@v{version}"])
         _done(["go", "test", "-C", str(place), "-c", "-o", str(binary), f"{module}/{package}"])
-    return binary
+    found = _done(["go", "list", "-C", str(place), "-f", "{{.Dir}}", f"{module}/{package}"])
+    return binary, Path(found.strip())
 
 
 def kafka_jars(version: str) -> Path:
@@ -112,8 +113,8 @@ def _cache() -> Path:
     return CACHE
 
 
-def _done(command: Sequence[str], hint: str = "") -> None:
-    """Run a command that fetches or builds something.
+def _done(command: Sequence[str], hint: str = "") -> str:
+    """Run a command that fetches or builds something; return what it prints.
 
     Raises:
         Missing: it fails, or takes longer than GET_WITHIN_S.
@@ -130,3 +131,4 @@ def _done(command: Sequence[str], hint: str = "") -> None:
     if done.returncode:
         said = (done.stderr or done.stdout).strip().splitlines() or ["no message"]
         raise Missing("; ".join([f"{shown} … failed: {said[-1]}", *([hint] if hint else [])]))
+    return done.stdout

@@ -51,6 +51,15 @@ TABLE = (
         r"num.network.threads=3 .*DEFAULT_CONFIG",
     ),
     Tool(
+        "quotas-alter", CONFIGS,
+        "--alter --entity-type clients --entity-name slow --add-config producer_byte_rate=1000000",
+        "Completed updating config for client slow",
+    ),
+    Tool(
+        "quotas-describe", CONFIGS, "--describe --entity-type clients --entity-name slow",
+        "producer_byte_rate=1000000",
+    ),
+    Tool(
         "console-producer", _TOOLS + "ConsoleProducer",
         "--topic orders --property parse.key=true --property key.separator=:", "",
         reads="a:1\nb:2\nc:3\n",
@@ -136,6 +145,10 @@ TABLE = (
         "--offset-json-file DIR/deletions.json", r"low_watermark: 1",
     ),
     Tool("log-dirs", _TOOLS + "LogDirsCommand", "--describe --topic-list orders", '"size":'),
+    Tool(
+        "features-validate", _TOOLS + "FeatureCommand",
+        "downgrade --feature transaction.version=1 --dry-run", "can be downgraded to 1",
+    ),
     Tool("features", _TOOLS + "FeatureCommand", "describe", "metadata.version"),
     Tool(
         "cluster-id", _TOOLS + "ClusterTool", "cluster-id --bootstrap-server SERVERS", "Cluster ID"

@@ -125,13 +125,13 @@ def _confluent(place: Place) -> Results:
 
 
 def _franz_go(place: Place) -> Results:
-    tests = getting.go_test("github.com/twmb/franz-go", "1.22.3", "pkg/kgo")
+    tests, root = getting.go_test("github.com/twmb/franz-go", "1.22.3", "pkg/kgo")
     command = ["go", "tool", "test2json", "-p", "kgo", str(tests), "-test.v=test2json"]
     command += [f"-test.timeout={SUITES['franz-go'].within_s}s"]
     if place.chosen:
         command += ["-test.run", f"^({'|'.join(place.chosen)})$"]
     environment = {"KGO_SEEDS": place.servers, "KGO_TEST_RF": "3", "KGO_TEST_RECORDS": "500"}
-    _run(command, place.directory, place, environment)
+    _run(command, root, place, environment)
     found: Results = {}
     for line in (place.directory / "output.txt").read_text().splitlines():
         row = json.loads(line) if line.startswith("{") else {}

@@ -212,7 +212,7 @@ class Managers:
 
     def on_create_topics(self, request: CreateTopicsRequest, now: int) -> ControllerResult:
         """Create topics."""
-        return ControllerResult(*self.topics.create_topics(request))
+        return _validated(request, *self.topics.create_topics(request))
 
     def on_delete_topics(self, request: DeleteTopicsRequest, now: int) -> ControllerResult:
         """Delete topics."""
@@ -220,7 +220,7 @@ class Managers:
 
     def on_create_partitions(self, request: CreatePartitionsRequest, now: int) -> ControllerResult:
         """Add partitions to topics."""
-        return ControllerResult(*self.topics.create_partitions(request))
+        return _validated(request, *self.topics.create_partitions(request))
 
     def on_elect_leaders(self, request: ElectLeadersRequest, now: int) -> ControllerResult:
         """Hold preferred or unclean elections."""
@@ -242,7 +242,7 @@ class Managers:
         self, request: IncrementalAlterConfigsRequest, now: int
     ) -> ControllerResult:
         """Change settings of topics and brokers."""
-        return ControllerResult(*self.configs.alter(request))
+        return _validated(request, *self.configs.alter(request))
 
     def on_alter_client_quotas(
         self, request: AlterClientQuotasRequest, now: int
@@ -264,7 +264,12 @@ class Managers:
         turned_on = dict(request.updates).get(ELR_FEATURE, 0) > 0
         if records and turned_on and not self.image.elr_enabled:
             records += self.configs.elr_safety_records()
-        return ControllerResult(records, response)
+        return _validated(request, records, response)
+
+
+def _validated(request: Any, records: list[Any], response: Any) -> ControllerResult:
+    """Return the result of a request without its records if it only asks for a validation."""
+    return ControllerResult([] if request.validate_only else records, response)
 
 
 HANDLERS: dict[type, Callable[[Managers, Any, int], ControllerResult]] = {

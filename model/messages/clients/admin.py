@@ -48,6 +48,7 @@ class CreatePartitionsTopic:
 class CreatePartitionsRequest(Message):
     topics: tuple[CreatePartitionsTopic, ...]
     timeout_ms: int = 60000
+    validate_only: bool = False  # a KRaft controller answers alike, and changes nothing
 
 
 @value
@@ -109,6 +110,7 @@ class AlterableConfig:
 @value
 class IncrementalAlterConfigsRequest(Message):
     resources: tuple[AlterableConfig, ...]
+    validate_only: bool = False  # a KRaft controller answers alike, and changes nothing
 
 
 @value
@@ -198,6 +200,7 @@ class UpdateFeaturesRequest(Message):
 
     updates: tuple[tuple[str, int], ...]  # (feature, level)
     upgrade_type: int = UPGRADE
+    validate_only: bool = False  # a KRaft controller answers alike, and changes nothing
 
 
 @value

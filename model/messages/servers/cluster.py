@@ -23,6 +23,7 @@ class CreatableTopic:
 class CreateTopicsRequest(Message):
     topics: tuple[CreatableTopic, ...]
     timeout_ms: int
+    validate_only: bool = False  # a KRaft controller answers alike, and changes nothing
 
 
 @value

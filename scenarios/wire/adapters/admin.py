@@ -6,12 +6,19 @@ from typing import Any
 
 from kafkasim.model import messages as m
 from kafkasim.model.errors import Errors
+from kafkasim.model.messages.clients.admin import QuotaEntity, quota_entity
 from kafkasim.model.records import TopicPartition
-from kafkasim.scenarios.wire.adapters.base import Adapter, Body, Call, asked, by_topic, partitions
+from kafkasim.scenarios.wire.adapters.base import (
+    NOT_VALIDATED,
+    Adapter,
+    Body,
+    Call,
+    asked,
+    by_topic,
+    partitions,
+)
 from kafkasim.scenarios.wire.adapters.configs import CONFIGS
 from kafkasim.scenarios.wire.compiling import NULL_UUID
-
-NOT_VALIDATED = "kafkasim does not serve validate_only"
 
 
 def _replicas(assignments: list[Body]) -> tuple[tuple[int, ...], ...]:
@@ -20,7 +27,7 @@ def _replicas(assignments: list[Body]) -> tuple[tuple[int, ...], ...]:
 
 
 def _create(call: Call) -> list[Any]:
-    if call.body.get("ValidateOnly"):
+    if call.refused:
         return asked(call)
     topics = [
         m.CreatableTopic(
@@ -32,11 +39,11 @@ def _create(call: Call) -> list[Any]:
         )
         for topic in call.body["Topics"]
     ]
-    return [m.CreateTopicsRequest(tuple(topics), call.body["TimeoutMs"])]
+    return [m.CreateTopicsRequest(tuple(topics), call.body["TimeoutMs"], call.validates)]
 
 
 def _created(call: Call, answers: list[Any]) -> Body:
-    if call.body.get("ValidateOnly"):
+    if call.refused:
         names = [topic["Name"] for topic in call.body["Topics"]]
         results = [(name, Errors.INVALID_REQUEST, NOT_VALIDATED) for name in names]
     else:
@@ -89,17 +96,17 @@ def _deleted(call: Call, answers: list[Any]) -> Body:
 
 
 def _create_partitions(call: Call) -> list[Any]:
-    if call.body["ValidateOnly"]:
+    if call.refused:
         return asked(call)
     topics = [
         m.CreatePartitionsTopic(t["Name"], t["Count"], _replicas(t["Assignments"] or []))
         for t in call.body["Topics"]
     ]
-    return [m.CreatePartitionsRequest(tuple(topics), call.body["TimeoutMs"])]
+    return [m.CreatePartitionsRequest(tuple(topics), call.body["TimeoutMs"], call.validates)]
 
 
 def _partitions_created(call: Call, answers: list[Any]) -> Body:
-    if call.body["ValidateOnly"]:
+    if call.refused:
         names = [topic["Name"] for topic in call.body["Topics"]]
         results = [(name, Errors.INVALID_REQUEST, NOT_VALIDATED) for name in names]
     else:
@@ -239,6 +246,84 @@ def _describe_partitions(call: Call, answers: list[Any]) -> Body:
     return {"Topics": rows}
 
 
+def _update_features(call: Call) -> list[Any]:
+    rows = call.body["FeatureUpdates"]
+    updates = tuple([(each["Feature"], each["MaxVersionLevel"]) for each in rows])
+    # A request has one type for each feature; kafka-features gives all the same.
+    kinds = [each.get("UpgradeType", 1 + each.get("AllowDowngrade", False)) for each in rows]
+    return [m.UpdateFeaturesRequest(updates, max(kinds, default=1), call.validates)]
+
+
+def _features_updated(call: Call, answers: list[Any]) -> Body:
+    """Return the response; before version 2 it has a row for each feature (KIP-1022)."""
+    (answer,) = answers
+    found: Body = {"ErrorCode": answer.error, "ErrorMessage": answer.message or None}
+    if call.version < 2:
+        rows = answer.results or [
+            (each["Feature"], answer.error, answer.message) for each in call.body["FeatureUpdates"]
+        ]
+        found["Results"] = [
+            {"Feature": name, "ErrorCode": error, "ErrorMessage": text or None}
+            for name, error, text in rows
+        ]
+    return found
+
+
+def _entity(parts: list[Body]) -> QuotaEntity:
+    return quota_entity([(each["EntityType"], each["EntityName"]) for each in parts])
+
+
+def _entity_body(entity: QuotaEntity) -> list[Body]:
+    return [{"EntityType": kind, "EntityName": name} for kind, name in entity]
+
+
+def _alter_quotas(call: Call) -> list[Any]:
+    if call.validates:
+        return asked(call)
+    entries = [
+        m.ClientQuotaAlteration(
+            _entity(each["Entity"]),
+            tuple([(op["Key"], None if op["Remove"] else op["Value"]) for op in each["Ops"]]),
+        )
+        for each in call.body["Entries"]
+    ]
+    return [m.AlterClientQuotasRequest(tuple(entries))]
+
+
+def _quotas_altered(call: Call, answers: list[Any]) -> Body:
+    if call.validates:
+        text = "kafkasim does not validate quotas"
+        results = [
+            (_entity(each["Entity"]), Errors.INVALID_REQUEST, text) for each in call.body["Entries"]
+        ]
+    else:
+        results = answers[0].results
+    rows = [
+        {"ErrorCode": error, "ErrorMessage": text or None, "Entity": _entity_body(entity)}
+        for entity, error, text in results
+    ]
+    return {"Entries": rows}
+
+
+def _describe_quotas(call: Call) -> list[Any]:
+    components = [
+        (each["EntityType"], each["MatchType"], each["Match"]) for each in call.body["Components"]
+    ]
+    return [m.DescribeClientQuotasRequest(tuple(components), call.body["Strict"])]
+
+
+def _quotas(call: Call, answers: list[Any]) -> Body:
+    (answer,) = answers
+    rows = [
+        {
+            "Entity": _entity_body(entity),
+            "Values": [{"Key": key, "Value": value} for key, value in values],
+        }
+        for entity, values in answer.entries
+    ]
+    return {"ErrorCode": answer.error, "Entries": None if answer.error else rows}
+
+
 ADMIN: dict[str, Adapter] = {
     "CreateTopics": Adapter(2, 7, _create, _created),
     "DeleteTopics": Adapter(1, 6, _delete, _deleted),
@@ -250,6 +335,9 @@ ADMIN: dict[str, Adapter] = {
     "UnregisterBroker": Adapter(
         0, 0, lambda call: [m.UnregisterBrokerRequest(call.body["BrokerId"])], _unregistered
     ),
+    "UpdateFeatures": Adapter(0, 2, _update_features, _features_updated),
+    "AlterClientQuotas": Adapter(0, 1, _alter_quotas, _quotas_altered),
+    "DescribeClientQuotas": Adapter(0, 1, _describe_quotas, _quotas),
     "DescribeTopicPartitions": Adapter(0, 0, asked, _describe_partitions),
     **CONFIGS,
 }

@@ -8,9 +8,13 @@ from typing import Any, NamedTuple, Protocol
 
 from kafkasim.model.broker.common.kafka_broker import KafkaBroker
 from kafkasim.model.controller.common.image import MetadataImage
+from kafkasim.model.controller.common.records import METADATA_VERSION
 from kafkasim.model.messages import MetadataRequest
 from kafkasim.model.records import TopicPartition
 from kafkasim.scenarios.wire.compiling import NULL_UUID
+
+NOT_VALIDATED = "kafkasim does not serve validate_only in ZooKeeper mode"
+"""What a request that only asks for a validation is answered there, with INVALID_REQUEST."""
 
 Body = dict[str, Any]
 Row = tuple[TopicPartition, Body]
@@ -47,6 +51,18 @@ class Call:
     def image(self) -> MetadataImage | None:
         """The metadata cache of the broker, None while its process is down."""
         return None if self.broker.kafka is None else self.broker.kafka.image
+
+    @property
+    def validates(self) -> bool:
+        """Whether the request only asks for a validation."""
+        return bool(self.body.get("ValidateOnly", False))
+
+    @property
+    def refused(self) -> bool:
+        """Whether it does so in ZooKeeper mode, where nobody validates."""
+        return self.validates and (
+            self.image is None or METADATA_VERSION not in self.image.features
+        )
 
     def topic_name(self, topic_id: str) -> str:
         """Return the name of a topic, "" if the broker does not know the id."""

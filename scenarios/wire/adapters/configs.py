@@ -14,7 +14,14 @@ from kafkasim.model import messages as m
 from kafkasim.model.config import BrokerConfig, TopicConfig
 from kafkasim.model.controller.common.image import EVERY_BROKER, MetadataImage
 from kafkasim.model.errors import Errors
-from kafkasim.scenarios.wire.adapters.base import Adapter, Body, Call, asked, by_topic
+from kafkasim.scenarios.wire.adapters.base import (
+    NOT_VALIDATED,
+    Adapter,
+    Body,
+    Call,
+    asked,
+    by_topic,
+)
 
 TOPIC, BROKER, GROUP = 2, 4, 32
 """Types of resources (ConfigResource.Type)."""
@@ -210,7 +217,7 @@ def text_of(found: Any) -> str:
 
 def _served(call: Call) -> list[Body]:
     """Return the resources whose alteration the model serves."""
-    if call.body["ValidateOnly"]:
+    if call.refused:
         return []
     return [each for each in call.body["Resources"] if each["ResourceType"] in _TYPES]
 
@@ -222,7 +229,11 @@ def _alter(call: Call) -> list[Any]:
         )
         for each in _served(call)
     ]
-    return [m.IncrementalAlterConfigsRequest(tuple(resources))] if resources else asked(call)
+    return (
+        [m.IncrementalAlterConfigsRequest(tuple(resources), call.validates)]
+        if resources
+        else asked(call)
+    )
 
 
 def _changes(call: Call, resource: Body) -> list[tuple[str, str | None]]:
@@ -253,6 +264,8 @@ def _altered(call: Call, answers: list[Any]) -> Body:
     rows = []
     for each in call.body["Resources"]:
         error, text = Errors.INVALID_REQUEST, "kafkasim does not alter this"
+        if call.refused:
+            text = NOT_VALIDATED
         if each in served:
             _, _, error, text = next(results, ("", "", answers[0].error, ""))
         row = {"ResourceType": each["ResourceType"], "ResourceName": each["ResourceName"]}
@@ -269,7 +282,11 @@ def _replace(call: Call) -> list[Any]:
         changes += [(key, None) for key in _own(call, each) if key not in wanted]
         kind, name = _TYPES[each["ResourceType"]], each["ResourceName"]
         resources.append(m.AlterableConfig(kind, name, tuple(changes)))
-    return [m.IncrementalAlterConfigsRequest(tuple(resources))] if resources else asked(call)
+    return (
+        [m.IncrementalAlterConfigsRequest(tuple(resources), call.validates)]
+        if resources
+        else asked(call)
+    )
 
 
 def _own(call: Call, resource: Body) -> Mapping[str, str]:

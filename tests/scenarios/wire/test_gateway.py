@@ -240,14 +240,63 @@ def test_old_clients_hear_of_a_wrong_epoch_where_they_are_fenced(client: Connect
     assert told == [Errors.INVALID_PRODUCER_EPOCH, Errors.PRODUCER_FENCED] * 2
 
 
-def test_validate_only_changes_nothing(client: Connection) -> None:
-    topic = {"Name": "never", "NumPartitions": 1, "ReplicationFactor": 1}
+def test_validate_only_is_answered_alike_and_changes_nothing(client: Connection) -> None:
+    topic = {"Name": "never", "NumPartitions": 2, "ReplicationFactor": 3}
     body = {"Topics": [{**topic, "Assignments": [], "Configs": []}], "TimeoutMs": 5000}
     (row,) = client.ask("CreateTopics", {**body, "ValidateOnly": True})["Topics"]
-    assert row["ErrorCode"] == Errors.INVALID_REQUEST
+    assert (row["ErrorCode"], row["NumPartitions"]) == (Errors.NONE, 2)
+    wrong = {"Topics": [{**body["Topics"][0], "ReplicationFactor": 9}], "TimeoutMs": 5000}  # type: ignore[index]
+    (row,) = client.ask("CreateTopics", {**wrong, "ValidateOnly": True})["Topics"]
+    assert row["ErrorCode"] == Errors.INVALID_REPLICATION_FACTOR
     asked = {"Topics": [{"Name": "never", "TopicId": None}], "AllowAutoTopicCreation": False}
     (topic,) = client.ask("Metadata", asked)["Topics"]
     assert topic["ErrorCode"] == Errors.UNKNOWN_TOPIC_OR_PARTITION
+    client.create("still", 1)
+    more = {"Topics": [{"Name": "still", "Count": 5, "Assignments": None}], "TimeoutMs": 5000}
+    (row,) = client.ask("CreatePartitions", {**more, "ValidateOnly": True})["Results"]
+    assert row["ErrorCode"] == Errors.NONE
+    change = {"Name": "retention.ms", "ConfigOperation": 0, "Value": "soon"}
+    resource = {"ResourceType": 2, "ResourceName": "still", "Configs": [change]}
+    body = {"Resources": [resource], "ValidateOnly": True}
+    (row,) = client.ask("IncrementalAlterConfigs", body)["Responses"]
+    assert row["ErrorCode"] == Errors.INVALID_CONFIG
+    change["Value"] = "1"
+    (row,) = client.ask("IncrementalAlterConfigs", body)["Responses"]
+    assert row["ErrorCode"] == Errors.NONE
+    client.run(1_000_000)
+    asked = {"Topics": [{"Name": "still", "TopicId": None}], "AllowAutoTopicCreation": False}
+    (topic,) = client.ask("Metadata", asked)["Topics"]
+    assert len(topic["Partitions"]) == 1  # type: ignore[arg-type]
+
+
+def test_quotas_of_clients_are_set_and_told(client: Connection) -> None:
+    entity = [{"EntityType": "client-id", "EntityName": "slow"}]
+    set_to = {"Key": "producer_byte_rate", "Value": 1000.0, "Remove": False}
+    body = {"Entries": [{"Entity": entity, "Ops": [set_to]}], "ValidateOnly": False}
+    (row,) = client.ask("AlterClientQuotas", body)["Entries"]
+    assert (row["ErrorCode"], row["Entity"]) == (Errors.NONE, entity)
+    client.run(1_000_000)
+    asked = {"Components": [{"EntityType": "client-id", "MatchType": 0, "Match": "slow"}]}
+    found = client.ask("DescribeClientQuotas", {**asked, "Strict": False})
+    values = [{"Key": "producer_byte_rate", "Value": 1000.0}]
+    assert found["Entries"] == [{"Entity": entity, "Values": values}]
+
+
+def test_features_change_unless_a_level_is_unknown(client: Connection) -> None:
+    def told(level: int, version: int, kind: int, only: bool = False) -> tuple[int, Any]:
+        row = {"Feature": "transaction.version", "MaxVersionLevel": level, "UpgradeType": kind}
+        body = {"FeatureUpdates": [row], "ValidateOnly": only}
+        found = client.ask("UpdateFeatures", body, version)
+        return found["ErrorCode"], found.get("Results")
+
+    assert told(99, 2, 1) == (Errors.INVALID_UPDATE_VERSION, None)
+    error, rows = told(99, 1, 1)
+    assert [row["ErrorCode"] for row in rows] == [error]
+    assert told(1, 2, 2, only=True) == (Errors.NONE, None)
+    client.run(1_000_000)
+    asked = {"ClientSoftwareName": "some", "ClientSoftwareVersion": "1"}
+    rows = client.ask("ApiVersions", asked)["FinalizedFeatures"]
+    assert {row["Name"]: row["MaxVersionLevel"] for row in rows}["transaction.version"] == 2
 
 
 def test_a_classic_group_hands_on_the_bytes_of_its_members(client: Connection) -> None:
