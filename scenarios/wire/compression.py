@@ -1,11 +1,12 @@
-"""The compression of record batches: gzip by zlib, snappy, lz4 and zstd by Arrow."""
+"""The compression of record batches: gzip by zlib, snappy, lz4 and zstd by Arrow.
+
+Arrow is imported with the first batch that needs it, so that a server is ready sooner.
+"""
 
 from __future__ import annotations
 
 import struct
 import zlib
-
-import pyarrow as pa
 
 from kafkasim.scenarios.wire.varints import read_unsigned
 
@@ -36,6 +37,8 @@ def decompress(codec: int, data: bytes) -> bytes:
         elif codec == SNAPPY:
             found = _xerial(data) if data.startswith(_XERIAL) else _snappy(data)
         elif codec in (LZ4, ZSTD):
+            import pyarrow as pa
+
             name = "lz4" if codec == LZ4 else "zstd"
             with pa.input_stream(pa.BufferReader(data), compression=name) as file:
                 found = file.read(UNCOMPRESSED_MAX + 1)
@@ -61,6 +64,8 @@ def _xerial(data: bytes) -> bytes:
 
 
 def _snappy(block: bytes) -> bytes:
+    import pyarrow as pa
+
     size, _ = read_unsigned(block, 0)
     if size > UNCOMPRESSED_MAX:
         raise ValueError(f"a batch has more than {UNCOMPRESSED_MAX} bytes")

@@ -171,7 +171,11 @@ def _known_bugs(place: Place) -> Results:
 SUITES = {
     "kafka-python": Suite(
         "kafka-python", "3.0.11",
-        ("group.min.session.timeout.ms=1000", "num.partitions=4"),
+        (
+            "group.min.session.timeout.ms=1000", "num.partitions=4",
+            "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "allow.everyone.if.no.acl.found=true",
+        ),
         600, _kafka_python,
     ),
     "aiokafka": Suite("aiokafka", "0.14.0", (*ONE_BROKER, "num.partitions=2"), 1200, _aiokafka),

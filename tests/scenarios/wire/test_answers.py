@@ -121,7 +121,8 @@ def test_every_api_can_be_answered_with_an_error(session: Session, key: int) -> 
             "TopicData": [{"Name": "a", "PartitionData": [{"Index": 3}]}],
             "Groups": ["g"], "CoordinatorKeys": ["k"], "TopicNames": ["a"],
             "V3AndBelowTopics": [{"Name": "a", "Partitions": [3]}], "Resources": [{}],
-            "Entries": [{}], "TopicPartitions": [{"Topic": "a", "Partitions": [3]}],
+            "Entries": [{}], "Creations": [{}], "Filters": [{}],
+            "TopicPartitions": [{"Topic": "a", "Partitions": [3]}],
             "TransactionalIds": ["t"], "GroupIds": ["g"], "GroupsNames": ["g"],
         }  # fmt: skip
         named = {each["name"] for each in fields["fields"]}
