@@ -35,7 +35,7 @@ from kafkasim.analysis.story.clients import noticed
 from kafkasim.analysis.story.story import tell
 from kafkasim.model.facts import FACTS
 from kafkasim.scenarios.language import library
-from kafkasim.scenarios.language.files import rules
+from kafkasim.scenarios.language.files import processors, rules
 from kafkasim.scenarios.language.files.applications import resolve
 from kafkasim.scenarios.language.spec import ScenarioError, parse
 from kafkasim.scenarios.language.tables import Scenario
@@ -182,6 +182,7 @@ def _checked(
         if table is None:
             raise ScenarioError(f"{place}: has no twin")
         data, added = library.apply(data, table.set, place), list(table.variants)
-    data = resolve(library.apply(data, settings, place), Path(), place)
+    data = processors.resolve(library.apply(data, settings, place), Path(), place)
+    data = resolve(data, Path(), place)
     added = rules.with_digests(added, Path(), f"{place}: twin.variants")
     return parse(rules.resolve(data, Path(), place), place), added

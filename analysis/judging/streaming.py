@@ -26,6 +26,7 @@ from kafkasim.analysis.judging.history.contents import COMMITTED
 from kafkasim.analysis.judging.history.footing import END
 from kafkasim.analysis.judging.history.history import History
 from kafkasim.analysis.judging.promise import FactSource, follow
+from kafkasim.analysis.judging.user_processors import load_processor
 from kafkasim.model import facts
 from kafkasim.model.streams.declared import topology_of
 from kafkasim.model.streams.records import StreamRecord
@@ -71,7 +72,8 @@ class StreamsOutputs:
     ) -> None:
         self._history = history
         self._topologies = {
-            group: topology_of(json.loads(text)) for group, text in applications.items()
+            group: topology_of(json.loads(text), load=load_processor)
+            for group, text in applications.items()
         }
         self._started: dict[str, facts.StreamsStarted] = {}
         self._sessions: dict[tuple[str, str], list[Session]] = {}  # group, task

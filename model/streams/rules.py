@@ -5,8 +5,10 @@ The base class has the rules of Kafka 4.1. A variant overrides some of them.
 
 from __future__ import annotations
 
+from kafkasim.model.streams.processors.rules import OperatorRules
 
-class StreamsRules:
+
+class StreamsRules(OperatorRules):
     """What an application of Kafka Streams decides."""
 
     # The assignment.

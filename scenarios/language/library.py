@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kafkasim.scenarios.language.checks.fault_tables import check_idle
-from kafkasim.scenarios.language.files import rules
+from kafkasim.scenarios.language.files import processors, rules
 from kafkasim.scenarios.language.files.applications import resolve
 from kafkasim.scenarios.language.files.properties import merge
 from kafkasim.scenarios.language.spec import ScenarioError, override, parse, read_toml
@@ -103,7 +103,8 @@ def scenario(
             raise ScenarioError(f"--set {setting!r}: give key=value")
         data = override(data, key.strip(), value(text.strip()), place)
     folder = Path(name).parent
-    data = _each_cluster(_each_cluster(data, folder, place, resolve), folder, place, rules.resolve)
+    for read_files in (resolve, processors.resolve, rules.resolve):
+        data = _each_cluster(data, folder, place, read_files)
     parsed = parse(data, place)
     cut = any(setting.partition("=")[0].strip() == "duration" for setting in settings)
     # A shorter run may leave faults out, and a twin an operation.

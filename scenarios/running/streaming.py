@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from signal import SIGTERM
 from typing import Any
 
+from kafkasim.analysis.judging.user_processors import load_processor
 from kafkasim.model.config.streams import streams_settings
 from kafkasim.model.facts import Processed, TaskFlushed, TaskState, TaskTook
 from kafkasim.model.facts.names import STREAMS
@@ -155,7 +156,9 @@ class StreamsPort:
 def internal_topics(table: StreamsTable) -> list[str]:
     """Return the topics that an application creates."""
     found = []
-    for each in topology_of(table.topology).subtopologies(table.application_id):
+    for each in topology_of(table.topology, load=load_processor).subtopologies(
+        table.application_id
+    ):
         logs = [
             topic for topic in each.changelog_topics.values() if topic not in each.source_topics
         ]
@@ -188,7 +191,7 @@ class StreamsApplication:
             write_buffer_bytes=table.write_buffer,
             on_error=table.on_error,
         )
-        topology = topology_of(table.topology)
+        topology = topology_of(table.topology, load=load_processor)
         instance = KafkaStreams(environment, streams_settings(table.properties), topology)
         port.catch_signal(SIGTERM, instance.stop)  # the shutdown hook calls close()
         await instance.run()

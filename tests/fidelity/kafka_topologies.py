@@ -172,6 +172,45 @@ CASES: dict[str, list[dict[str, Any]]] = {
         {**chain("group-by-key", "count", **OTHER), "as": "counts"},
         chain({"join": "counts", "value": PAIR}, *OUT),
     ],
+    "join-filtered-table": [
+        chain({"filter": "value % 2 == 0"}, **TABLE),
+        *with_table("left-join")[1:],
+    ],
+    "join-mapped-table": [
+        chain({"map-values": "[value]"}, **TABLE), *with_table("join")[1:]
+    ],
+    "join-joined-tables": [
+        {"table": "other", "as": "second"},
+        chain({"outer-join": "second", "value": PAIR}, **TABLE),
+        *with_table("left-join")[1:],
+    ],
+    "join-suppressed": [
+        {**chain("group-by-key", "count", {"suppress": "until-time-limit", "limit": 7},
+                 stream="other"), "as": "table"},
+        *with_table("left-join")[1:],
+    ],
+    "suppress-group": [
+        chain("group-by-key", "count", {"suppress": "until-time-limit", "limit": 7},
+              {"group-by": "['g', value]"}, SUM | {"subtract": "aggregate - value"}, *TABLE_OUT)
+    ],
+    "count-of-counts": [
+        chain(COPIES, "group-by-key", "count", {"group-by": "[str(value), key]"}, "count",
+              *TABLE_OUT)
+    ],
+    "filter-of-sums": [
+        chain(COPIES, "group-by-key", {**SUM, "store": "sums"},
+              {"filter-not": "value % 3 == 0", "store": "some"}, {"map-values": "value * 2"},
+              {"group-by": "['g', value]"}, "count", *TABLE_OUT)
+    ],
+    "suppress-mapped": [
+        chain("group-by-key", HOPPING, "count", {"map-values": "[value]"}, FINAL,
+              {"filter": "value[0] > 1"}, *TABLE_OUT)
+    ],
+    "map-after-filter-of-table": [
+        chain({"map-values": "value + 1"}, {"filter": "value % 2 == 0"},
+              {"group-by": "['g' + str(value % 3), value]"}, "count", *TABLE_OUT, table="in",
+              store="kept")
+    ],
     "table": [chain(*TABLE_OUT, table="in")],
     "table-store": [chain({"map-values": "value + 1"}, *TABLE_OUT, table="in", store="kept")],
     "table-filter": [chain({"filter": "value % 2 == 0"}, *TABLE_OUT, table="in")],

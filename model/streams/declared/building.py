@@ -120,7 +120,10 @@ class _Names:
         """Return the supplier of a user's processor."""
         if self._load is None:
             raise ValueError(f"{step.place}: processors of a file are not allowed here")
-        return self._load(step.argument)
+        try:
+            return self._load(step.argument)
+        except ValueError as error:
+            raise ValueError(f"{step.place}.{step.name}: {error}") from None
 
 
 Apply = Callable[[Any, Step, _Names], Any]

@@ -56,6 +56,7 @@ class NamedCache:
 
     def __init__(self, thread: ThreadCache, leave: Callable[[Any, CacheEntry], None]) -> None:
         self.entries: OrderedDict[Any, CacheEntry] = OrderedDict()
+        self._of_key: dict[Any, dict[Any, None]] = {}  # windows or sessions, by their key
         self._dirty: dict[Any, None] = {}  # in the order of their last writes
         self._thread = thread
         self._leave = leave
@@ -67,6 +68,10 @@ class NamedCache:
             self.entries.move_to_end(key)
         return entry
 
+    def of_key(self, key: Any) -> list[tuple[Any, Any]]:
+        """Return the windows or sessions of a key that are cached, with their values."""
+        return [(each, self.entries[each].value) for each in self._of_key.get(key, ())]
+
     def put(self, key: Any, value: Any, context: RecordContext | None) -> None:
         """Write an entry, and evict others if the thread's caches are full."""
         entry = CacheEntry(value, context, _size(key, value, context))
@@ -74,14 +79,16 @@ class NamedCache:
         self._thread.size_bytes += entry.size - (known.size if known else 0)
         self.entries[key] = entry
         self.entries.move_to_end(key)
+        if isinstance(key, WindowKey | Windowed):
+            self._of_key.setdefault(key.key, {})[key] = None
         self._dirty.pop(key, None)
         self._dirty[key] = None
         self._thread.make_room(self)
 
     def evict(self) -> None:
         """Remove the least recently used entry; if it was written, all written ones leave."""
-        key, entry = self.entries.popitem(last=False)
-        self._thread.size_bytes -= entry.size
+        key = next(iter(self.entries))
+        entry = self._remove(key)
         if key in self._dirty:
             del self._dirty[key]
             self._flush([(key, entry)])
@@ -94,6 +101,7 @@ class NamedCache:
         """Forget all entries, without a word downstream."""
         self._thread.size_bytes -= sum([entry.size for entry in self.entries.values()])
         self.entries.clear()
+        self._of_key.clear()
         self._dirty.clear()
 
     def _flush(self, leaving: list[tuple[Any, CacheEntry]]) -> None:
@@ -103,8 +111,14 @@ class NamedCache:
             self._leave(key, entry)
         for key, entry in leaving:
             if entry.value is None and self.entries.get(key) is entry:
-                del self.entries[key]
-                self._thread.size_bytes -= entry.size
+                self._remove(key)
+
+    def _remove(self, key: Any) -> CacheEntry:
+        entry = self.entries.pop(key)
+        self._thread.size_bytes -= entry.size
+        if isinstance(key, WindowKey | Windowed):
+            del self._of_key[key.key][key]
+        return entry
 
 
 def _size(key: Any, value: Any, context: RecordContext | None) -> int:
@@ -242,9 +256,9 @@ class CachingWindowStore(Cached):
     def fetch(self, key: Any, time_from: int, time_to: int) -> list[tuple[int, Any]]:
         """Return (start, value) of a key's windows that start in a span."""
         merged = dict(self.inner.fetch(key, time_from, time_to))
-        for each, entry in self.cache.entries.items():
-            if each.key == key and time_from <= each.start <= time_to:
-                merged[each.start] = entry.value
+        for each, value in self.cache.of_key(key):
+            if time_from <= each.start <= time_to:
+                merged[each.start] = value
         return [(start, merged[start]) for start in sorted(merged) if merged[start] is not None]
 
     def fetch_all(self, time_from: int, time_to: int) -> list[tuple[Windowed, Any]]:
@@ -293,9 +307,9 @@ class CachingSessionStore(Cached):
     ) -> list[tuple[Windowed, Any]]:
         """Return a key's sessions that end and start within bounds, by end and start."""
         merged = dict(self.inner.find_sessions(key, earliest_end, latest_start))
-        for each, entry in self.cache.entries.items():
-            if each.key == key and each.end >= earliest_end and each.start <= latest_start:
-                merged[each] = entry.value
+        for each, value in self.cache.of_key(key):
+            if each.end >= earliest_end and each.start <= latest_start:
+                merged[each] = value
         found = [session for session, value in merged.items() if value is not None]
         found.sort(key=lambda session: (session.end, session.start))
         return [(session, merged[session]) for session in found]

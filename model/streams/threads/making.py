@@ -133,7 +133,7 @@ class TaskMaker:
         host.manager = manager
         topology = TaskTopology(
             application.topology, subtopology, application.group, task_id.partition, host,
-            self._cache,
+            self._cache, application.rules,
         )  # fmt: skip
         if application.rules.shares_join_clock():
             topology.shared = application.join_clocks

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kafkasim.analysis.judging.user_processors import load_processor
 from kafkasim.model.config import ConfigError
 from kafkasim.model.config.streams import streams_settings
 from kafkasim.model.streams.declared import topology_of
@@ -32,7 +33,7 @@ def _check(place: str, table: StreamsTable, topics: list[str]) -> None:
         streams_settings(table.properties)
     except ConfigError as error:
         raise ValueError(f"{place}.config.{error}") from None
-    topology = topology_of(table.topology, f"{place}.topology")
+    topology = topology_of(table.topology, f"{place}.topology", load_processor)
     for each in topology.subtopologies(table.application_id):
         for topic in each.source_topics:
             if topic not in each.repartition_topics and topic not in topics:
