@@ -369,7 +369,7 @@ class _Fields(dict[str, Any]):
 
 # ------------------------------------------------------------------------------------------ Teller
 
-AHEAD = ("TopicCreated", "ConsumerAssigned", "FaultStarted", "FaultEnded")
+AHEAD = ("TopicCreated", "ConsumerAssigned", "FaultStarted", "FaultEnded", "GroupState", "Phase")
 """Kinds that a sentence needs although they may come later."""
 
 FOLLOWED = (
@@ -418,18 +418,54 @@ class Teller:
         self._high_watermarks: dict[Key, dict[int, int]] = {}  # by leader epoch
         self._preparing: dict[str, int] = {}  # groups in a join phase: since when
         self._leaving: dict[int, str] = {}  # brokers that shut down: why they will be fenced
+        self._awaited: dict[int, list[str]] = {}  # rows that begin a long rebalance: for whom
         begun: dict[tuple[str, str], list[Row]] = {}
+        ahead = list(ahead)
+        self._look_for_long_rebalances(ahead)
         for row in ahead:
             if row["kind"] == "TopicCreated":
                 self.topics.setdefault(row["topic_id"], row["topic"])
             elif row["kind"] == "ConsumerAssigned":
                 self._members[row["member_id"]] = row["node"]
+            elif row["kind"] in ("GroupState", "Phase"):
+                continue
             elif row["kind"] == "FaultStarted":
                 begun.setdefault((row["fault"], row["target"]), []).append(row)
             elif begun.get((row["fault"], row["target"])):
                 first = begun[row["fault"], row["target"]].pop(0)
                 lasted = row["t_us"] - first["t_us"]
                 self.lasted |= {first["seq"]: lasted, row["seq"]: lasted}
+
+    def _look_for_long_rebalances(self, ahead: Iterable[Row]) -> None:
+        """Find the rebalances that last, and the members for whose JoinGroup they wait.
+
+        These are the members of the generation before that are not in the next one, or all of them
+        if they have joined in the end, or if the run ends before.
+        """
+        members: dict[str, list[str]] = {}  # of each group's last generation
+        begun: dict[str, Row] = {}
+
+        def ends(first: Row, row: Row, joined: list[str]) -> None:
+            known = [
+                each for each in members.get(first["group"], ()) if each in first["member_ids"]
+            ]
+            if known and row["t_us"] - first["t_us"] >= LONG_WAIT_US:
+                missing = [each for each in known if each not in joined]
+                self._awaited[first["seq"]] = missing or known
+
+        for row in ahead:
+            if row["kind"] == "Phase" and row["phase"] == "end":
+                for first in begun.values():
+                    ends(first, row, [])
+            if row["kind"] != "GroupState":
+                continue
+            group = row["group"]
+            if row["state"] == "PreparingRebalance":
+                begun.setdefault(group, row)
+            else:
+                if group in begun:
+                    ends(begun.pop(group), row, list(row["member_ids"]))
+                members[group] = list(row["member_ids"])
 
     def follow(self, row: Row) -> None:
         """Take a row into account, after it was said."""
@@ -616,7 +652,7 @@ class Teller:
     def _group_state(self, row: Row) -> Sentence:
         group, why = row["group"], short(row["reason"]).rstrip(": ")
         if row["state"] == "PreparingRebalance":
-            return Sentence(f"group {group} rebalances: {why}")
+            return Sentence(f"group {group} rebalances: {why}{self._whom_it_awaits(row)}")
         members = sorted(self._members.get(each) or short(each) for each in row["member_ids"])
         whom = f"members {faults.listing(members)}" if members else "no members"
         if row["state"] == "Dead":
@@ -627,6 +663,16 @@ class Teller:
             text += f"; its rebalance waited {waited / 1e6:.1f} s"
             text += f": {why}" * (why not in reasons.NOBODY_MISSED)
         return Sentence(text)
+
+    def _whom_it_awaits(self, row: Row) -> str:
+        """Return for whom a rebalance waits, if it lasts; a member joins when it polls."""
+        awaited = [
+            self._members.get(each) or short(each) for each in self._awaited.get(row["seq"], ())
+        ]
+        if not awaited:
+            return ""
+        limit = f", {faults.duration(row['wait_us'])} at most" * (row["wait_us"] >= 0)
+        return f"; it waits for {faults.listing(sorted(awaited))} to join again{limit}"
 
     def _instance_id_held(self, row: Row) -> Sentence:
         owner, refused = row["owner"], row["member_id"]

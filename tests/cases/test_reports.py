@@ -51,6 +51,10 @@ TOLD: dict[str, tuple[str, ...]] = {
         "broker-1 ends itself: log directory failed: No space left on device: metrics-0/",
     ),
     "01-rebalance-five-minutes": (
+        (
+            "group campaigns rebalances: consumer-2 joins: need to re-join with the given"
+            " member-id: consumer-2; it waits for consumer-1 to join again, 5 min at most"
+        ),
         "generation 2, members consumer-2; its rebalance waited 290.1 s: consumer-1 left",
         "the commit of campaigns-0 to campaigns-3 by consumer-1 fails: the group has removed",
     ),
