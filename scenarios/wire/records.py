@@ -30,6 +30,7 @@ from kafkasim.model.records import (
 )
 from kafkasim.model.storage.log.segment import CorruptBatch
 from kafkasim.scenarios.wire.compression import decompress
+from kafkasim.scenarios.wire.internal import KAFKAS_BYTES
 from kafkasim.scenarios.wire.varints import read_signed, write_signed
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
@@ -223,7 +224,7 @@ def _content(record: Record) -> bytes:
     """Return key, value and headers of a record of the model's own.
 
     The value of a workload's record is its id in decimal. Records of internal topics are objects of
-    the model: their text stands in for Kafka's bytes.
+    the model (:mod:`.internal`); where Kafka's bytes are left out, their text stands in.
     """
     key, value = record.key, record.value
     if isinstance(value, EndTransactionMarker):
@@ -243,4 +244,7 @@ def _content(record: Record) -> bytes:
 def _bytes(item: Any) -> bytes | None:
     if item is None or isinstance(item, bytes):
         return item
+    made = KAFKAS_BYTES.get(type(item))
+    if made is not None:
+        return made(item)
     return (str(int(item)) if isinstance(item, int) else str(item)).encode()

@@ -9,9 +9,11 @@ and no failure; with ``--strict`` it is one.
 from __future__ import annotations
 
 import argparse
+import random
 import signal
 import sys
 import tempfile
+import threading
 import time
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -23,6 +25,15 @@ from kafkasim.scenarios.wire.failures import SessionError
 from kafkasim.scenarios.wire.fixture import KafkaCluster
 from tests.clients.getting import Missing
 from tests.clients.suites import SUITES, Place, Results, Suite
+
+FAULT_EVERY_S = 6.0
+FAULTS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("crash", {}),
+    ("gc-pause", {}),
+    ("partition", {"peers": ["servers"]}),
+    ("isolate", {}),
+)
+"""What --faults draws from: Fault kinds with their keys."""
 
 EXPECTED = Path(__file__).with_name("expected.toml")
 
@@ -70,8 +81,36 @@ def _key(setting: str) -> str:
     return f"cluster.{setting}" if setting.startswith("brokers=") else f"cluster.config.{setting}"
 
 
-def run_suite(suite: Suite, directory: Path, tests: tuple[str, ...]) -> Results:
-    """Serve a cluster to a suite, and return its results.
+@contextmanager
+def _faults(cluster: KafkaCluster, seed: int | None) -> Iterator[None]:
+    """Break a broker or its links every FAULT_EVERY_S while the block runs.
+
+    The kinds and the brokers are drawn by the seed; None breaks nothing.
+    """
+    ends = threading.Event()
+    draw = random.Random(seed)
+
+    def run() -> None:
+        while not ends.wait(FAULT_EVERY_S):
+            kind, keys = draw.choice(FAULTS)
+            node = f"broker-{draw.randint(1, 3)}"
+            cluster.inject(kind, node=node, duration=f"{draw.uniform(1, 4):.1f}s", **keys)
+
+    thread = threading.Thread(target=run)
+    if seed is not None:
+        thread.start()
+    try:
+        yield
+    finally:
+        ends.set()
+        if seed is not None:
+            thread.join()
+
+
+def run_suite(
+    suite: Suite, directory: Path, tests: tuple[str, ...], seed: int | None = None
+) -> Results:
+    """Serve a cluster to a suite, and return its results; with a seed under random faults.
 
     Raises:
         Missing: a tool or the suite is missing here.
@@ -84,7 +123,8 @@ def run_suite(suite: Suite, directory: Path, tests: tuple[str, ...]) -> Results:
     try:
         with _within(suite.within_s + 120):
             cluster.start("", *settings, "--for", f"{suite.within_s + 240}s")
-            return suite.run(Place(cluster.bootstrap_servers, directory, tests))
+            with _faults(cluster, seed):
+                return suite.run(Place(cluster.bootstrap_servers, directory, tests))
     finally:
         cluster.stop()
 
@@ -99,7 +139,7 @@ def main(arguments: list[str]) -> int:
         suite, began = SUITES[name], time.monotonic()
         directory = options.out / name
         try:
-            results = run_suite(suite, directory, tuple(options.test))
+            results = run_suite(suite, directory, tuple(options.test), options.faults)
         except Missing as missing:
             print(f"{name}: left out: {missing}", flush=True)
             code = max(code, int(options.strict))
@@ -131,6 +171,9 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     )
     parser.add_argument(
         "--out", type=Path, help="where output, journal and report of each suite go"
+    )
+    parser.add_argument(
+        "--faults", type=int, metavar="SEED", help="break a broker or its links every few seconds"
     )
     parser.add_argument("--strict", action="store_true", help="a suite that is left out fails")
     options = parser.parse_args(arguments)

@@ -115,6 +115,18 @@ TABLE = (
     ),
     Tool("share-groups-list", SHARES, "--list", r"(?m)^work$"),
     Tool("share-groups-describe", SHARES, "--describe --group work", r"work +orders +0"),
+    Tool(
+        "console-consumer-offsets", _TOOLS + "consumer.ConsoleConsumer",
+        "--topic __consumer_offsets --from-beginning --timeout-ms 8000 --formatter"
+        " org.apache.kafka.tools.consumer.OffsetsMessageFormatter",
+        '"group":"billing","topic":"orders","partition":0.*"offset":[0-9]+',
+    ),
+    Tool(
+        "console-consumer-groups", _TOOLS + "consumer.ConsoleConsumer",
+        "--topic __consumer_offsets --from-beginning --timeout-ms 8000 --formatter"
+        " org.apache.kafka.tools.consumer.GroupMetadataMessageFormatter",
+        '"group":"billing".*"protocolType":"consumer","generation":1,"protocol":"range"',
+    ),
     Tool("transactions-list", TRANSACTIONS, "list", "TransactionalId"),
     Tool(
         "transactions-describe-producers", TRANSACTIONS,

@@ -19,9 +19,6 @@ NOT_VALIDATED = "kafkasim does not serve validate_only in ZooKeeper mode"
 Body = dict[str, Any]
 Row = tuple[TopicPartition, Body]
 
-LOCAL_HOST = "/127.0.0.1"
-"""What descriptions of groups say of the host of a client."""
-
 
 class Served(Protocol):
     """The broker that a connection goes to, and where the other brokers listen."""

@@ -14,7 +14,6 @@ from kafkasim.model import messages as m
 from kafkasim.model.messages import share
 from kafkasim.model.records import TopicPartition
 from kafkasim.scenarios.wire.adapters.base import (
-    LOCAL_HOST,
     Adapter,
     Body,
     Call,
@@ -27,6 +26,7 @@ from kafkasim.scenarios.wire.adapters.transactions import (
     offsets_of,
     partition_errors,
 )
+from kafkasim.scenarios.wire.internal import LOCAL_HOST
 
 
 class _Reader:
