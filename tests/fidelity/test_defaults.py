@@ -126,6 +126,14 @@ LISTED: tuple[tuple[str, str, str, str, str], ...] = (
         "Kafka takes any class; the model takes Kafka's four, by class or name, and module:name",
     ),
     (
+        EVERY, "broker", "no such key", "super.users allow.everyone.if.no.acl.found",
+        "they are the authorizer's, which reads them itself (StandardAuthorizer.configure)",
+    ),
+    (
+        EVERY, "broker", "valid values", "authorizer.class.name",
+        "Kafka takes any class; the model has StandardAuthorizer",
+    ),
+    (
         EVERY, "broker", "valid values", "replica.selector.class",
         "Kafka takes any class; the model has Kafka's own",
     ),

@@ -54,10 +54,10 @@ class Disk(MemoryFiles):
         self.durable: dict[str, list[Any]] = {}
         self.deleted: list[str] = []
 
-    def delete(self, path: str) -> None:
+    def delete(self, path: str, delay_ms: int = 0) -> None:
         if self.exists(path):
             self.deleted.append(path)
-        super().delete(path)
+        super().delete(path, delay_ms)
 
     def flush(self, paths: tuple[str, ...]) -> None:
         named = [i for i, path in enumerate(self.deleted) if path in paths]

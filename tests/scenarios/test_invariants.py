@@ -15,6 +15,7 @@ from tests.scenarios.fact_makers import (
     fetched,
 )
 from tests.scenarios.invariant_stories import (
+    access,
     harm,
     membership,
     readers,
@@ -28,6 +29,7 @@ STORIES: Stories = {
     **membership.STORIES,
     **readers.STORIES,
     **harm.STORIES,
+    **access.STORIES,
 }
 
 

@@ -33,10 +33,13 @@ Value = tuple[str, str]
 """The enumeration and its value."""
 
 BREAKS = "it costs records by itself, whatever Kafka does"
+NO_AUTHORIZER = "no drawn cluster has an authorizer"
 EXCEPTIONS: dict[Value, str] = {
     ("faults.kind", "bit-rot"): BREAKS,
     ("faults.kind", "disk-read-error"): BREAKS,
     ("faults.kind", "flush-error"): BREAKS,
+    ("operations.kind", "add-acls"): NO_AUTHORIZER,
+    ("operations.kind", "remove-acls"): NO_AUTHORIZER,
     ("faults.kind", "rack-loss"): "it takes more brokers away than the no-loss budget allows",
 }
 
