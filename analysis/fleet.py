@@ -47,7 +47,7 @@ from kafkasim.analysis.spark.files import (
     rename,
     write_bytes,
 )
-from kafkasim.analysis.spark.session import tuned
+from kafkasim.analysis.spark.session import INTERPRETED, tuned
 from kafkasim.analysis.stored import BATCH, FACTS_PLACE, FINDINGS_PLACE, RUNS_TABLE, read_runs
 from kafkasim.scenarios.running import runner
 from kafkasim.sim.trace.store import code_version, judges_version
@@ -56,7 +56,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 HASH_SEEDS = 3
-"""How many values of PYTHONHASHSEED the workers of a fleet of several batches have."""
+"""How many values of PYTHONHASHSEED the workers of a fleet of several batches have.
+
+The first, 0, is PySpark's own: the workers of the first batch serve whatever is asked next.
+"""
 
 CHUNK_RUNS = 25
 """Runs of a task at most: their facts of one kind are one file."""
@@ -72,10 +75,8 @@ MOST_REPLAYS = 100
 
 POLL_SECONDS = 0.5
 
-WRITING = {
-    "spark.sql.codegen.wholeStage": "false",  # there are few rows, each of them a file
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.maxConcurrentOutputFileWriters": "200",  # nor are they sorted
+WRITING = INTERPRETED | {
+    "spark.sql.maxConcurrentOutputFileWriters": "200",  # there is nothing to sort: no kind has two
 }
 
 KNOWN_OF_RUNS = (
@@ -157,7 +158,7 @@ def run_fleet(
     watch = _ProgressReporter(progress, total, total - len(todo))
     parts = [todo[start : start + size] for start in range(0, len(todo), size)]
     for number, part in enumerate(parts):
-        fleet.run_batch(part, 1 + number % HASH_SEEDS, watch)
+        fleet.run_batch(part, number % HASH_SEEDS, watch)
     done = fleet.done
     if len(done) < total and any(
         job.run_name(n) not in done for job in fleet.jobs for n in numbers
@@ -189,7 +190,8 @@ class _Fleet:
         self.done: dict[str, Done] = {}  # by name, those of this code and these judges
         self.batches: set[str] = set()
         if self._started():
-            read = read_runs(spark, out).select(*KNOWN_OF_RUNS, BATCH).collect()
+            with tuned(spark, INTERPRETED):
+                read = read_runs(spark, out).select(*KNOWN_OF_RUNS, BATCH).collect()
             self.batches = {row[BATCH] for row in read}
             self.done = self._known(row.asDict() for row in read)
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from kafkasim.analysis.spark.session import tuned
+from kafkasim.analysis.spark.session import INTERPRETED, tuned
 from kafkasim.model.facts import FACTS
 
 if TYPE_CHECKING:
@@ -53,8 +53,7 @@ def views(
     parts = max(spark.sparkContext.defaultParallelism, rows // PARTITION_ROWS)
     tuning = TUNING | (SMALL_TUNING if small else {})
     if rows < COMPILED_ROWS:
-        tuning |= {"spark.sql.codegen.wholeStage": "false",
-                   "spark.sql.codegen.factoryMode": "NO_CODEGEN"}  # fmt: skip
+        tuning |= INTERPRETED
     named = FACTS if texts is None else set(re.findall(r"\w+", " ".join([*texts, *asked.values()])))
     frames = {kind: stored.facts(kind) for kind in FACTS if kind in named}
     frames |= {"runs": stored.runs_table(), "findings": stored.findings_table()}

@@ -32,6 +32,7 @@ from kafkasim.analysis.runs import (
 )
 from kafkasim.analysis.source.schema import FINDINGS, RUNS, ddl, finding_rows, stored_row
 from kafkasim.analysis.spark.files import empty, folders, local_path, located, matching
+from kafkasim.analysis.spark.session import INTERPRETED, tuned
 from kafkasim.model.facts import COLUMNS, FACTS
 
 RUNS_TABLE = "runs"
@@ -284,7 +285,9 @@ def read_runs(spark: SparkSession, where: str) -> DataFrame:
 
 
 def _fleet(spark: SparkSession, where: str) -> StoredFleet:
-    rows = read_runs(spark, where).select(*KNOWN, BATCH).orderBy(BATCH, "run").collect()
+    with tuned(spark, INTERPRETED):
+        rows = read_runs(spark, where).select(*KNOWN, BATCH).collect()
+    rows.sort(key=lambda row: (row[BATCH] or "", row["run"] or ""))
     current = {row["run"]: row for row in rows}
     for row in current.values():
         check_version(where, row["run"], row["schema_version"])

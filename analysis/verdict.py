@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 EXIT_CODES = {"pass": 0, "expected": 0, "crash": 1, "safety": 10, "liveness": 11}
 
+COMPILED_FINDINGS = 1_000_000
+"""From so many findings on Spark compiles the query that sums them up."""
+
 SUMMED = """
     SELECT run, name, failed, count, first.*
     FROM (SELECT run, name, bool_or(failed) AS failed, sum(count) AS count,
@@ -167,6 +170,8 @@ def judge(stored: Stored, judges: str) -> Verdicts:
 
     Runs whose findings other judges made are judged again.
     """
+    from kafkasim.analysis.spark.session import INTERPRETED, tuned
+
     notes = list(stored.bad)
     findings = stored.findings_table()
     others = {run.name for run in stored.runs
@@ -181,7 +186,9 @@ def judge(stored: Stored, judges: str) -> Verdicts:
         notes.append(
             f"{told} had been judged by another version of the judges, and were judged again"
         )
-    rows = stored.spark.sql(SUMMED, findings=findings).collect()
+    few = sum(run.manifest.get("found", 0) for run in stored.runs) < COMPILED_FINDINGS
+    with tuned(stored.spark, INTERPRETED if few else {}):
+        rows = stored.spark.sql(SUMMED, findings=findings).collect()
     return combine(stored.runs, [Found(**row.asDict()) for row in rows], notes)
 
 

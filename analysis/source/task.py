@@ -49,6 +49,11 @@ Chunk = Sequence[tuple[int, int]]
 """The runs of a task: each the index of its job, and a seed."""
 
 
+def before_fork() -> None:
+    """Collect garbage and exempt what is imported from collections, once for all workers."""
+    runner.freeze_modules()
+
+
 def files_of(
     jobs: Sequence[FleetJob], chunks: Sequence[Chunk]
 ) -> Callable[[int], Iterator[tuple[str, bytes]]]:

@@ -3,7 +3,8 @@
 Spark starts it as ``python -m kafkasim.analysis.spark.daemon pyspark.worker``
 (spark.python.daemon.module). Spark's own daemon imports pyspark from a zip, which is compiled at
 every start, and lets each worker import the simulator: together as long as ten runs. This daemon
-imports the installed pyspark and the simulator once, before the workers are forked.
+imports the installed pyspark and the simulator once, before the workers are forked, and exempts
+what it has imported from their garbage collection.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ def main() -> None:
     sys.path[:] = [path for path in sys.path if not path.endswith("pyspark.zip")]
     from pyspark import daemon
 
-    import kafkasim.analysis.fleet  # noqa: F401  # for the workers
+    from kafkasim.analysis.source import task
 
+    task.before_fork()
     daemon.manager()
 
 

@@ -13,7 +13,7 @@ import pstats
 import resource
 import sys
 
-from kafkasim.scenarios.bench import budgets, costs, growth, reference, start
+from kafkasim.scenarios.bench import budgets, costs, fleets, growth, reference, start
 from kafkasim.scenarios.running.runner import ScenarioRun
 
 
@@ -31,6 +31,7 @@ def main() -> None:
         "the reference run beside bare simpy": lambda: reference.table(options.runs),
         "an exchange of the reference run by budget": budgets.table,
         "without load, and searching": costs.table,
+        "a fleet beside a pool of processes": fleets.table,
     }
     if not options.no_growth:
         parts["growth"] = growth.table

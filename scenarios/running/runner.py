@@ -322,7 +322,7 @@ def run(
     Raises:
         VariantError: a rule of a user's own raised an exception.
     """
-    _freeze_modules()
+    freeze_modules()
     with own_rules_named(seed):
         return ScenarioRun(scenario, seed, directory, variants, only_failed=only_failed).execute()
 
@@ -335,7 +335,7 @@ def run_into(
     Raises:
         VariantError: a rule of a user's own raised an exception.
     """
-    _freeze_modules()
+    freeze_modules()
     with own_rules_named(seed):
         mine = ScenarioRun(scenario, seed, None, variants, sink=sink)
         mine.execute()
@@ -343,7 +343,7 @@ def run_into(
 
 
 @functools.cache
-def _freeze_modules() -> None:
+def freeze_modules() -> None:
     """Exempt the objects of all loaded modules from garbage collection, once in a process."""
     gc.collect()
     gc.freeze()
