@@ -250,6 +250,16 @@ CASES: dict[str, list[dict[str, Any]]] = {
         chain({"punctuate": "wall-clock-time", "every": 700, "key": "'tick'", "value": "time"},
               "group-by-key", "count", *TABLE_OUT)
     ],
+    "windowed-tables-join": [
+        {**chain("group-by-key", TUMBLING, "count", stream="other"), "as": "table"},
+        chain("group-by-key", TUMBLING, "count", {"outer-join": "table", "value": PAIR},
+              *TABLE_OUT),
+    ],
+    "session-tables-join": [
+        {**chain("group-by-key", SESSION, "count", stream="other"), "as": "table"},
+        chain("group-by-key", SESSION, "count", {"left-join": "table", "value": PAIR},
+              *TABLE_OUT),
+    ],
 }  # fmt: skip
 """Topologies by name."""
 

@@ -76,6 +76,73 @@ def test_tables_make_the_topology_of_the_same_calls() -> None:
             steps("group-by-key", "count", {"suppress": "until-window-closes"}),
             "topology.0.steps.2: Window close time is only defined for windowed computations",
         ),
+        ([1], "topology.0: a table is needed, with one of: stream, table, from, store"),
+        ([{"stream": "a", "steps": "count"}], "topology.0.steps: a list is needed; allowed:"),
+        ([{"stream": ""}], "topology.0.stream: '' is no text"),
+        (steps(7), "topology.0.steps.0: a step is a name or a table; allowed: filter"),
+        (steps({"to-stream": 7}), "topology.0.steps.0.to-stream: 7 is not allowed; allowed: true"),
+        (
+            steps({"repartition": True, "partitions": 0}),
+            "topology.0.steps.0.partitions: 0 is not allowed; allowed: a number of at least 1",
+        ),
+        (
+            [{"table": "a", "store": "s", "caching": "no"}],
+            "topology.0.caching: 'no' is not allowed; allowed: true, false",
+        ),
+        (
+            steps("group-by-key", {"windowed-by": "daily"}),
+            "topology.0.steps.1.windowed-by: 'daily' is not allowed; allowed: tumbling, hopping",
+        ),
+        (
+            [{"stream": "a", "as": "s"}, {"table": "b", "steps": [{"join": "s", "value": "0"}]}],
+            "topology.1.steps.0.join: s is not a table",
+        ),
+        (
+            [{"table": "b", "as": "t"}, *steps({"outer-join": "t", "value": "0"})],
+            "topology.1.steps.0: a stream and a table have join and left-join only",
+        ),
+        (
+            [{"stream": "b", "as": "s"}, *steps({"join": "s", "value": "0", "grace": 5})],
+            "topology.1.steps.0: within is missing; allowed: within, before, after, grace",
+        ),
+        (
+            steps(
+                "group-by-key",
+                {"windowed-by": "session", "gap": 5},
+                {"aggregate": "1", "initial": 0},
+            ),
+            "topology.0.steps.2: merge is missing: sessions are merged",
+        ),
+        (
+            [{"table": "a", "steps": [{"group-by": "[key, value]"}, {"reduce": "value"}]}],
+            "topology.0.steps.1: subtract is missing: the group is of a table",
+        ),
+        (
+            [
+                {
+                    "table": "a",
+                    "steps": [{"group-by": "[key, value]"}, {"aggregate": "value", "initial": 0}],
+                }
+            ],
+            "topology.0.steps.1: subtract is missing: the group is of a table",
+        ),
+        (
+            [{"table": "a", "steps": [{"suppress": "until-time-limit"}]}],
+            "topology.0.steps.0: limit is missing",
+        ),
+        (
+            steps(
+                "group-by-key",
+                {"windowed-by": "tumbling", "size": 5},
+                "count",
+                {"suppress": "until-window-closes", "limit": 5},
+            ),
+            "topology.0.steps.3: until-window-closes has no limit and never emits early",
+        ),
+        (
+            [*steps({"to": "x"}), {"stream": ["in", "b"], "steps": [{"to": "y"}]}],
+            "topology: Two source nodes are subscribed to overlapping but not equal input topics",
+        ),
         (steps({"process": "my.py"}), "topology.0.steps.0: processors of a file are not allowed"),
     ],
 )
