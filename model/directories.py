@@ -1,8 +1,10 @@
 """Log directories by path and by id (log.dirs; org.apache.kafka.common.DirectoryId, KIP-858).
 
 The *root* of a directory is the prefix of the paths of all files in it. A server with one directory
-has the root "" for it, and names no directory to the controller, as before metadata version
-3.7-IV2. If that one directory fails, the process halts, and the controller fences the broker.
+has the root "" for it. As long as its disk is the first one, it names no directory to the
+controller, as before metadata version 3.7-IV2, and MIGRATING stands for that directory. With
+another disk it names the new directory. If the one directory fails, the process halts, and the
+controller fences the broker.
 """
 
 from __future__ import annotations
@@ -80,3 +82,11 @@ def is_online(directory_id: str, online: Sequence[str]) -> bool:
     if directory_id == LOST:
         return False
     return not online or directory_id in online
+
+
+def went_with_disk(directory_id: str, online: Sequence[str]) -> bool:
+    """Return whether a replica was on an earlier disk of a broker with one log directory.
+
+    The directory of the first disk has no name; the only one of ``online`` is that of a later one.
+    """
+    return directory_id == MIGRATING and len(online) == 1

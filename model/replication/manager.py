@@ -135,7 +135,7 @@ class ReplicaManager:
         roles.checkpoint_deletions(now)
         roles.become_leader_or_follower(states, now)
         self.hosted.compare_names([*self.hosted.unnamed, *deleted])
-        if self.logs.several:
+        if self.logs.directory_ids():
             self.directories.report(delta, now)
 
     def apply_configs(self, delta: MetadataDelta) -> None:

@@ -59,7 +59,9 @@ def limit_us(scenario: Scenario) -> int:
     share group and the locks of all deliveries, and what its members wait for brokers whose
     connections are lost; max.poll.interval.ms where a member or a coordinator gets stuck; and how
     long the largest requests of producers with quotas are throttled. With a restart
-    policy of a client it is longer by the longest back-off.
+    policy of a client it is longer by the longest back-off. If an operator replaces a disk, the
+    longest is leader.imbalance.check.interval.seconds at least: the only replica of a partition
+    leads no sooner.
     """
     broker = BrokerConfig.from_properties(scenario.cluster.config)
     silent = any(fault.kind in SILENT for fault in scenario.faults)
@@ -88,6 +90,9 @@ def limit_us(scenario: Scenario) -> int:
             longest += [config.session_timeout_ms, config.metadata_max_age_ms]
             if silent or (workload.kind == "consumer-group" and workload.stuck_at is not None):
                 longest.append(config.max_poll_interval_ms + JOIN_SLACK_MS)
+    replaced = any(operation.kind == "replace-disk" for operation in scenario.operations)
+    if replaced and not zookeeper and broker.auto_leader_rebalance_enable:
+        longest.append(1000 * broker.leader_imbalance_check_interval_seconds)
     restarts = any(workload.restart != "never" for workload in scenario.workload)
     return 2 * max(longest) * 1000 + 30_000_000 + (LONGEST_BACK_OFF_US if restarts else 0)
 

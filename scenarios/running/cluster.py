@@ -54,6 +54,7 @@ class Cluster:
         trace.subscribe(facts.Phase, self._on_phase)
         self._features = self.settings.formatted_features()
         self._directories: dict[str, tuple[Any, str]] = {}  # controller -> (disk, directory id)
+        self._first_disks: dict[str, Any] = {}  # by broker
         self._factories: dict[str, Callable[..., Any]] = {}
         zookeeper = cluster.mode == "zookeeper"
         voters = 0 if zookeeper else cluster.controllers
@@ -133,6 +134,10 @@ class Cluster:
     def directory_ids(self, node: str) -> tuple[str, ...]:
         """Return the directory id of a controller, none before its first start or of a broker."""
         return (self._directories[node][1],) if node in self._directories else ()
+
+    def _is_first_disk(self, node: str, files: Files) -> bool:
+        """Return whether a broker's disk is the one that it has started with first."""
+        return self._first_disks.setdefault(node, files) is files
 
     def _format(self, node: str, files: Files) -> str:
         """Return the directory id that kafka-storage format writes on a disk, once for each."""
@@ -226,7 +231,11 @@ class Cluster:
             if servers:
                 zk = ZkBroker(name, broker_id, config, rack, servers, rules, files, rng, now)
                 return told(config, zk)
-            broker = Broker(name, broker_id, config, rack, self.voters, rules, files, rng, now)
+            directory_id = "" if self._is_first_disk(name, files) else self._format(name, files)
+            broker = Broker(
+                name, broker_id, config, rack, self.voters, rules, files, rng, now,
+                directory_id=directory_id,
+            )  # fmt: skip
             return told(config, broker)
 
         return factory
@@ -238,6 +247,7 @@ class Cluster:
                 name, node_id, config, rack, self.voters, rules,
                 self.settings.broker_rules(name), files, rng, now, self._features,
                 self._format(name, files), self._voter_directories(),
+                self._is_first_disk(name, files),
             ))  # fmt: skip
 
         return factory

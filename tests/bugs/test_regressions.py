@@ -36,6 +36,7 @@ LONG = {
     "log-start-past-an-open-transaction",
     "marker-below-the-minimum-behind-a-lost-answer",
     "rebalance-after-a-downgrade-is-forgotten",
+    "removed-from-a-log-that-was-lost",
     "removed-leader-has-the-longer-log",
     "share-read-gap-goes-on-with-done-segment",
     "share-records-behind-the-gap-done-anew",

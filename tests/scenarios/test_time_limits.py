@@ -246,3 +246,13 @@ def test_a_group_that_stands_still_makes_no_progress() -> None:
     group = {"stuck-at": "5s", "processing": "1ms"}
     result = run(parse(_slow_group(group, {"max.poll.interval.ms": 5000}), "a test"), 1)
     assert (result.verdict, result.anomalies) == ("fail", ["no-progress", "unseen"])
+
+
+def test_the_only_replica_on_a_new_disk_waits_for_the_check_of_preferred_leaders() -> None:
+    data: dict[str, Any] = {
+        "name": "n", "claim": "C.", "duration": "1s", "topics": [{"name": "t"}],
+        "operations": [{"kind": "replace-disk", "node": "broker-1", "at": "0s"}],
+    }  # fmt: skip
+    other = data | {"cluster": {"config": {"auto.leader.rebalance.enable": False}}}
+    limits = [limit_us(parse(each, "test")) for each in (data, other)]
+    assert limits == [2 * 300_000_000 + 30_000_000, 2 * 45_000_000 + 30_000_000]

@@ -3,7 +3,7 @@
 Assignments are collected for 100 ms and sent over a link of their own, one request at a time. An
 assignment is sent again until the controller has accepted it; whole requests that fail back off up
 to 10 s. An assignment of a partition that this broker no longer replicates is dropped. A broker
-with one directory sends nothing.
+with one directory sends nothing as long as its disk is the first one.
 
 Left out: the jitter of the backoff, and that more than 2250 assignments are sent at once.
 """

@@ -81,7 +81,10 @@ class SharedServer:
 
 
 class Broker(KafkaBrokerProcess):
-    """A KRaft broker. ``voters`` maps controller id to endpoint."""
+    """A KRaft broker. ``voters`` maps controller id to endpoint.
+
+    ``directory_id`` is the id of its only log directory, "" if its disk is the first one.
+    """
 
     def __init__(
         self,
@@ -95,6 +98,7 @@ class Broker(KafkaBrokerProcess):
         rng: random.Random,
         now: int,
         shared: SharedServer | None = None,
+        directory_id: str = "",
     ) -> None:
         super().__init__(name, files, rng, now, None if shared is None else shared.process)
         self.config = config = without_protocol(config)
@@ -120,6 +124,7 @@ class Broker(KafkaBrokerProcess):
             new_coordinator=True,
         )
         self._own(kafka)
+        kafka.replicas.logs.name_only_directory(directory_id)
         self.assignments = AssignmentsManager(
             self.timers,
             self.incarnation,

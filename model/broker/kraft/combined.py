@@ -46,6 +46,7 @@ class CombinedNode(Process):
         features: Mapping[str, int] | None = None,
         directory_id: str = "",
         voter_directories: Mapping[int, str] | None = None,
+        is_first_disk: bool = True,
     ) -> None:
         self._parts: tuple[Process, ...] = ()
         super().__init__(name, files, rng, now)
@@ -58,8 +59,9 @@ class CombinedNode(Process):
         assert isinstance(raft, RaftClient), raft
         shared = SharedServer(self, raft, controller.shutdown)
         self.broker = broker = Broker(
-            name, node_id, config, rack, raft.voters, broker_rules, files, rng, now, shared
-        )
+            name, node_id, config, rack, raft.voters, broker_rules, files, rng, now, shared,
+            "" if is_first_disk else directory_id,
+        )  # fmt: skip
         controller.listeners.add(broker.loader)
         self._parts = (controller, broker)
         self.lane_threads = broker.lane_threads

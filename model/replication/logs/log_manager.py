@@ -101,8 +101,13 @@ class LogManager:
         return first if same else None
 
     def directory_ids(self) -> tuple[str, ...]:
-        """Return the ids of the online directories; none if the broker has a single directory."""
-        return tuple(sorted([each.id for each in self.online])) if self.several else ()
+        """Return the ids of the online directories; the only one may have none."""
+        return tuple(sorted([each.id for each in self.online if each.id]))
+
+    def name_only_directory(self, directory_id: str) -> None:
+        """Take the id of the directory if there is one only; several have theirs on disk."""
+        if not self.several:
+            self.directories[0].id = directory_id
 
     def directory_of(self, tp: TopicPartition) -> LogDirectory | None:
         """Return the directory of a hosted log, None if it is offline or the log is not open."""

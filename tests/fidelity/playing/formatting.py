@@ -74,6 +74,14 @@ class Directories:
             place.unlink()
             place.with_name(place.name + AWAY).rename(place)
 
+    def replace(self, name: str, node: int) -> None:
+        """Put empty directories, which are formatted anew, in the place of a broker's."""
+        for place in self.all(name):
+            shutil.rmtree(place)
+            place.mkdir(parents=True)
+            drawn = self.directory_id(name, place.with_name(place.name + AWAY))
+            write_properties(place / "meta.properties", _meta(node, drawn))
+
     def _named(self, name: str, scenario_path: str | None) -> list[Path]:
         places = self.all(name)
         if scenario_path is None:
@@ -108,13 +116,16 @@ def format_all(
         for place in directories.all(name):
             if place != formatted:
                 shutil.copytree(formatted, place, dirs_exist_ok=True)
-            meta = {
-                "version": 1, "cluster.id": CLUSTER_ID, "node.id": node,
-                "directory.id": directories.directory_id(name, place),
-            }  # fmt: skip
+            meta = _meta(node, directories.directory_id(name, place))
             write_properties(place / "meta.properties", meta)
             if dynamic and (name not in voters or place != directories.metadata(name)):
                 shutil.rmtree(place / LOG.parent)
+
+
+def _meta(node: int, directory_id: str) -> dict[str, object]:
+    return {
+        "version": 1, "cluster.id": CLUSTER_ID, "node.id": node, "directory.id": directory_id,
+    }  # fmt: skip
 
 
 def write_properties(file: Path, properties: Mapping[str, object]) -> None:

@@ -225,6 +225,8 @@ class RealPlay:
         self._stop_node(operation, name)
         while self.nodes.alive(name):
             time.sleep(0.05)
+        if operation.kind == "replace-disk":
+            self.nodes.directories.replace(name, self.nodes.ids[name])
         time.sleep(operation.pause / 1e6)
         self.nodes.start(name)
 
@@ -243,6 +245,7 @@ _MACHINES: dict[str, Callable[[RealPlay, OperationTable, str], None]] = {
     "stop": RealPlay._stop_node,
     "start": RealPlay._start_node,
     "restart": RealPlay._restart_node,
+    "replace-disk": RealPlay._restart_node,
 }
 
 

@@ -59,7 +59,7 @@ class SimulatedPlay:
             self._start = self._log().log_end_offset
 
     def _on_operated(self, _seq: int, _t: int, _node: str, fact: facts.Operated) -> None:
-        if fact.operation not in ("stop", "start", "restart"):
+        if fact.operation not in ("stop", "start", "restart", "replace-disk"):
             self._answers.append(f"answer to {fact.operation} {fact.target}: {fact.error}")
 
     def _log(self) -> Any:

@@ -32,7 +32,7 @@ from kafkasim.model.controller.common.records import (
 from kafkasim.model.controller.kraft.managers.heartbeats import BrokerHeartbeatManager
 from kafkasim.model.controller.kraft.partition_change import Election, PartitionChangeBuilder
 from kafkasim.model.controller.kraft.rules import ControllerRules
-from kafkasim.model.directories import is_online
+from kafkasim.model.directories import is_online, went_with_disk
 from kafkasim.model.errors import Errors
 from kafkasim.model.messages import (
     AlterPartitionData,
@@ -345,7 +345,7 @@ class ReplicationControlManager:
         if every:
             own = {**every, **own}
         unclean = own.get(UNCLEAN)
-        if partition.directories:
+        if partition.directories or self._has_new_disk(partition):
             is_active = self._acceptor(partition, is_active)
         builder = PartitionChangeBuilder(
             partition,
@@ -361,6 +361,11 @@ class ReplicationControlManager:
         builder.default_directory = self.default_directory
         return builder
 
+    def _has_new_disk(self, partition: PartitionRegistration) -> bool:
+        """Return whether a replica's broker may have another disk than when it was placed."""
+        brokers = self.image.brokers
+        return any(each in brokers and brokers[each].directories for each in partition.replicas)
+
     def _acceptor(
         self, partition: PartitionRegistration, is_active: Callable[[int], bool]
     ) -> Callable[[int], bool]:
@@ -369,10 +374,10 @@ class ReplicationControlManager:
         brokers = self.image.brokers
 
         def accepts(replica: int) -> bool:
-            return is_active(replica) and (
-                replica not in partition.replicas
-                or is_online(partition.directory(replica), brokers[replica].directories)
-            )
+            if not is_active(replica) or replica not in partition.replicas:
+                return is_active(replica)
+            place = partition.directory(replica), brokers[replica].directories
+            return is_online(*place) and not went_with_disk(*place)
 
         return accepts
 
