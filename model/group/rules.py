@@ -282,6 +282,14 @@ class GroupRules:
         """
         return False
 
+    def hashes_topics(self) -> bool:
+        """Return whether the record of a group's epoch has a hash of its topics.
+
+        Since 4.1 (KAFKA-17747) it has; before, the topics had a record of their own
+        (ConsumerGroupPartitionMetadata).
+        """
+        return False
+
     def converts_with_topics(self) -> bool:
         """Return whether a classic group that becomes a consumer group knows its topics at once.
 

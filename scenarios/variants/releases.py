@@ -286,6 +286,10 @@ class Group41(GroupRules):
         """Return True: the hash of a topic is over them (Utils.computeTopicHash)."""
         return True
 
+    def hashes_topics(self) -> bool:
+        """Return True: ConsumerGroupMetadataValue.metadataHash (KAFKA-17747)."""
+        return True
+
     def converts_with_topics(self) -> bool:
         """Return True: ConsumerGroup.fromClassicGroup computes their hash."""
         return True

@@ -462,3 +462,41 @@ def test_racks_are_compared_when_a_member_leaves() -> None:
     bench.settle()
     assert before["orders"].racks == (("rack-a",),) * 3
     assert bench.consumer_group().metadata["orders"].racks == (("rack-b",),) * 3
+
+
+def kinds(bench: ConsumerBench) -> list[str]:
+    """Return the records of the coordinator's log, those that remove something with a minus."""
+    (batches,) = bench.log.batches.values()
+    return [
+        "-" * (record.value is None) + type(record.key).__name__.removeprefix("ConsumerGroup")
+        for batch in batches
+        for record in batch.records
+    ]
+
+
+@pytest.mark.parametrize(
+    ("rules", "written"),
+    [
+        (GroupRules(), ["PartitionMetadataKey", "MetadataKey"]),
+        (Group41(), ["MetadataKey"]),  # with a hash (KAFKA-17747)
+    ],
+)
+def test_the_topics_of_a_group_have_a_record_of_their_own_until_4_1(
+    rules: GroupRules, written: list[str]
+) -> None:
+    bench = ConsumerBench(rules=rules).elect()
+    bench.get(joining("a"))
+    assert kinds(bench)[1 : 1 + len(written)] == written
+    assert bench.consumer_group().metadata["orders"].partitions == 3
+
+
+def test_a_coordinator_of_4_1_removes_the_record_that_one_of_4_0_has_written() -> None:
+    """The old group has no hash, so its epoch rises once (updateSubscriptionMetadata)."""
+    old = ConsumerBench().elect()
+    old.get(joining("a"))
+    before = len(kinds(old))
+    new = ConsumerBench(old.log, rules=Group41()).elect()
+    assert new.get(beat("a", 1)).member_epoch == 2
+    assert kinds(new)[before : before + 2] == ["MetadataKey", "-PartitionMetadataKey"]
+    assert new.consumer_group().metadata["orders"].partitions == 3
+    assert not new.consumer_group().has_metadata_record

@@ -23,8 +23,7 @@ from kafkasim.model.group.classic.rebalance import ClassicRebalance
 from kafkasim.model.group.modern.log.records import (
     Entry,
     current_entry,
-    epoch_entry,
-    metadata_entry,
+    epoch_entries,
     regex_entry,
     removal_entries,
 )
@@ -63,6 +62,7 @@ class Departures:
         self.writer = writer
         self._config = config
         self._with_racks = rules.counts_racks()
+        self._hashed = rules.hashes_topics()
         self._classic = classic
         self._session_us = config.group_consumer_session_timeout_ms * 1000
 
@@ -102,9 +102,7 @@ class Departures:
         regexes = {key: found for key, found in group.regexes.items() if key not in unused}
         names = subscribed_topics(others, regexes)
         metadata = describe(self.writer.image, names, self._with_racks)
-        if metadata != group.metadata:
-            entries.append(metadata_entry(group_id, metadata))
-        entries.append(epoch_entry(group_id, group.group_epoch + 1))
+        entries += epoch_entries(group, group.group_epoch + 1, metadata, self._hashed)
         for member_id in gone:
             self.cancel_timers(group_id, member_id)
 

@@ -21,8 +21,7 @@ from kafkasim.model.errors import Errors
 from kafkasim.model.group.modern.checks import refuse_if
 from kafkasim.model.group.modern.log.records import (
     Entry,
-    epoch_entry,
-    metadata_entry,
+    epoch_entries,
     regex_entry,
 )
 from kafkasim.model.group.modern.log.writer import Change, ConsumerGroupWriter
@@ -163,11 +162,9 @@ class RegularExpressions:
         )
         names = subscribed_topics(group.members, {**known, **found})
         metadata = describe(self.image, names, self.rules.counts_racks())
-        if metadata != group.metadata:
-            bump = True
-            entries.append(metadata_entry(group_id, metadata))
-        if bump:
-            entries.append(epoch_entry(group_id, group.group_epoch + 1))
+        if bump or metadata != group.metadata:
+            hashed = self.rules.hashes_topics()
+            entries += epoch_entries(group, group.group_epoch + 1, metadata, hashed)
         change = Change(entries)
         self.writer.write(shard, group_id, change, "regular expressions were resolved", now)
 

@@ -15,9 +15,8 @@ from kafkasim.model.group.modern.departures import Departures
 from kafkasim.model.group.modern.log.records import (
     Entry,
     current_entry,
-    epoch_entry,
+    epoch_entries,
     member_entry,
-    metadata_entry,
     removal_entries,
     target_entry,
 )
@@ -119,13 +118,12 @@ class MemberSteps:
         regexes = self.regexes.after(group, member, updated)
         names = subscribed_topics(group.with_member(updated), regexes)
         metadata = describe(self.image, names, self.rules.counts_racks())
-        if metadata != group.metadata:
-            bump = True
-            entries.append(metadata_entry(group.group_id, metadata))
+        hashed = self.rules.hashes_topics()
+        bump = bump or metadata != group.metadata or (hashed and group.has_metadata_record)
         epoch = group.group_epoch
         if bump:
             epoch += 1
-            entries.append(epoch_entry(group.group_id, epoch))
+            entries += epoch_entries(group, epoch, metadata, hashed)
         group.refresh_deadline_us = now + METADATA_REFRESH_US
         group.refresh_epoch = epoch
         return epoch, metadata

@@ -16,7 +16,7 @@ HERE = Path(__file__).parent.parent
 ZOOKEEPER = "3.9.1-zookeeper"
 """The version of the schedules in ZooKeeper mode."""
 
-GROUPS = ("4.0.0-groups",)
+GROUPS = ("4.0.0-groups", "4.1.0-groups")
 """The versions of the schedules with consumer groups."""
 
 TRANSACTIONS = ("4.0.0-transactions", "4.1.0-transactions")

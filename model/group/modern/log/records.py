@@ -7,8 +7,8 @@ characters and a client host of ten.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from kafkasim.model.group.modern.state.assignment import Assignment
 from kafkasim.model.group.modern.state.member import (
@@ -26,6 +26,9 @@ from kafkasim.model.group.records import (
 from kafkasim.model.records import Record, record_size
 from kafkasim.model.values import value
 
+if TYPE_CHECKING:
+    from kafkasim.model.group.modern.state.consumer_group import ConsumerGroup
+
 CLIENT_HOST_SIZE = 10
 
 
@@ -38,9 +41,13 @@ class ConsumerGroupMetadataKey:
 
 @value
 class ConsumerGroupMetadataValue:
-    """A group's epoch."""
+    """A group's epoch; since 4.1 (KAFKA-17747) with a hash of the subscribed topics that exist.
+
+    In place of the hash it has what it is over: (name, metadata). None is no hash.
+    """
 
     epoch: int
+    topics: tuple[tuple[str, TopicMetadata], ...] | None = None
 
 
 @value
@@ -144,15 +151,33 @@ Entry = tuple[Any, Any]
 # What is written, as entries.
 
 
-def epoch_entry(group: str, epoch: int) -> Entry:
-    """Return the entry of a group's epoch."""
-    return ConsumerGroupMetadataKey(group), ConsumerGroupMetadataValue(epoch)
+def epoch_entry(group: str, epoch: int, topics: Mapping[str, TopicMetadata] | None = None) -> Entry:
+    """Return the entry of a group's epoch, with the hash of its topics unless they are None."""
+    hashed = None if topics is None else tuple(topics.items())
+    return ConsumerGroupMetadataKey(group), ConsumerGroupMetadataValue(epoch, hashed)
 
 
 def metadata_entry(group: str, topics: dict[str, TopicMetadata]) -> Entry:
     """Return the entry of the subscribed topics."""
     found = ConsumerGroupPartitionMetadataValue(tuple(topics.items()))
     return ConsumerGroupPartitionMetadataKey(group), found
+
+
+def epoch_entries(
+    group: ConsumerGroup, epoch: int, topics: dict[str, TopicMetadata], hashed: bool
+) -> list[Entry]:
+    """Return the entries of a group's new epoch, and before it of topics that have changed.
+
+    If they are ``hashed``, the topics have no record of their own, and one of 4.0 is removed
+    (updateSubscriptionMetadata).
+    """
+    if not hashed:
+        changed = [metadata_entry(group.group_id, topics)] if topics != group.metadata else []
+        return [*changed, epoch_entry(group.group_id, epoch)]
+    entries = [epoch_entry(group.group_id, epoch, topics)]
+    if group.has_metadata_record:
+        entries.append((ConsumerGroupPartitionMetadataKey(group.group_id), None))
+    return entries
 
 
 def member_entry(group: str, m: ConsumerGroupMember) -> Entry:
@@ -241,7 +266,9 @@ def _value_size(found: Any) -> int:
     kind = type(found)
     if found is None:
         return -1
-    if kind in (ConsumerGroupMetadataValue, ConsumerGroupTargetAssignmentMetadataValue):
+    if kind is ConsumerGroupMetadataValue:
+        return 7 if found.topics is None else 17
+    if kind is ConsumerGroupTargetAssignmentMetadataValue:
         return 7
     if kind is GroupMetadataValue:  # of a classic group that comes from this one
         return group_size(found)

@@ -51,10 +51,17 @@ def replay(
 
 def _group_epoch(group: ConsumerGroup, _key: ConsumerGroupMetadataKey, found: Any) -> None:
     group.group_epoch = found.epoch
+    group.hashes_topics = found.topics is not None
+    if found.topics is not None:
+        group.metadata = dict(found.topics)
 
 
 def _metadata(group: ConsumerGroup, _key: ConsumerGroupPartitionMetadataKey, found: Any) -> None:
-    group.metadata = {} if found is None else dict(found.topics)
+    group.has_metadata_record = found is not None
+    if found is not None:
+        group.metadata = dict(found.topics)
+    elif not group.hashes_topics:
+        group.metadata = {}
 
 
 def _regex(group: ConsumerGroup, key: ConsumerGroupRegularExpressionKey, found: Any) -> None:

@@ -22,7 +22,6 @@ from kafkasim.model.group.modern.log.records import (
     epoch_entry,
     group_tombstones,
     member_entry,
-    metadata_entry,
     target_entry,
     target_epoch_entry,
 )
@@ -35,7 +34,7 @@ from kafkasim.model.group.modern.state.assignment import (
 )
 from kafkasim.model.group.modern.state.consumer_group import ConsumerGroup
 from kafkasim.model.group.modern.state.member import ClassicMemberMetadata, ConsumerGroupMember
-from kafkasim.model.group.modern.state.topics import TopicsImage, describe
+from kafkasim.model.group.modern.state.topics import TopicMetadata, TopicsImage, describe
 from kafkasim.model.group.records import GroupMetadataKey
 from kafkasim.model.group.rules import GroupRules
 from kafkasim.model.messages import user_data_of
@@ -95,8 +94,7 @@ def upgraded(
         raise ConversionError(f"{group.group_id} has partitions with two owners")
     entries: list[Entry] = [
         *[member_entry(group.group_id, member) for member in members],
-        *_topics(group.group_id, members, rules, image),
-        epoch_entry(group.group_id, group.generation),
+        epoch_entry(group.group_id, group.generation, _topics(members, rules, image)),
         *[target_entry(group.group_id, m.member_id, m.assigned) for m in members],
         target_epoch_entry(group.group_id, group.generation),
         *[current_entry(group.group_id, member) for member in members],
@@ -108,12 +106,12 @@ def upgraded(
 
 
 def _topics(
-    group_id: str, members: list[ConsumerGroupMember], rules: GroupRules, image: TopicsImage
-) -> list[Entry]:
+    members: list[ConsumerGroupMember], rules: GroupRules, image: TopicsImage
+) -> dict[str, TopicMetadata] | None:
     if not rules.converts_with_topics():
-        return []
+        return None
     names = sorted(dict.fromkeys([topic for member in members for topic in member.topics]))
-    return [metadata_entry(group_id, describe(image, names, rules.counts_racks()))]
+    return describe(image, names, rules.counts_racks())
 
 
 def _none(group_id: str) -> ConsumerGroup:

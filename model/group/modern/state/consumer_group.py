@@ -72,6 +72,8 @@ class ConsumerGroup:
         self.target: dict[str, Assignment] = {}  # by member id
         self.partition_epochs: PartitionEpochs = {}
         self.metadata: dict[str, TopicMetadata] = {}  # of the subscribed topics, by name, rising
+        self.hashes_topics = False  # they are in the record of the group epoch (4.1)
+        self.has_metadata_record = False  # they have a record of their own (4.0)
         self.regexes: dict[str, ResolvedRegularExpression] = {}
         # The subscribed topics are looked up again from this time on, or if the group epoch is
         # below that of the last lookup: the record of that lookup was never written.
@@ -85,6 +87,8 @@ class ConsumerGroup:
         other.members, other.static_members = dict(self.members), dict(self.static_members)
         other.target, other.partition_epochs = dict(self.target), dict(self.partition_epochs)
         other.metadata, other.regexes = dict(self.metadata), dict(self.regexes)
+        other.hashes_topics = self.hashes_topics
+        other.has_metadata_record = self.has_metadata_record
         other.refresh_deadline_us = self.refresh_deadline_us
         other.refresh_epoch = self.refresh_epoch
         return other
