@@ -57,6 +57,7 @@ class World:
         self.link_faults = LinkFaults(self.network, self.streams)
         self.hosts: dict[str, Host] = {}  # without those of parts
         self.domain = ""  # of a part, with its dot
+        self.number = 0  # of a part, in the order in which they are made
         self.dc = "dc-0"  # where hosts are unless it is said
         self.parts: dict[str, World] = {}  # by domain
         self.broken: dict[tuple[str, str], int] = {}
@@ -69,6 +70,7 @@ class World:
         """
         part = copy.copy(self)
         part.domain, part.dc, part.trace, part.hosts = f"{name}.", dc, trace, {}
+        part.number = len(self.parts)
         part.streams = Streams(self.seed, name)
         part.link_faults = LinkFaults(self.network, part.streams, part.domain)
         self.parts[part.domain] = part

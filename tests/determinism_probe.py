@@ -18,7 +18,6 @@ from kafkasim.scenarios.running.runner import ScenarioRun
 
 SECONDS = 3
 OVERRIDES = {
-    "duration": f"{SECONDS}s",
     "expect": {},
     "cluster.config.offsets.topic.num.partitions": 3,
     "cluster.config.group.initial.rebalance.delay.ms": 100,
@@ -29,10 +28,23 @@ def shortened(name: str) -> Scenario:
     """Return a catalogue scenario cut to a few seconds: what strikes later strikes at once."""
     data, place = library.source(name)
     data = {key: value for key, value in data.items() if key != "twin"}
+    data |= {"duration": f"{SECONDS}s", "faults": _all_early(data, "faults")}
+    if "clusters" not in data:
+        return parse(_light_cluster(data, place), place)
+    data |= {"clusters": [_light_cluster(each, place) for each in data["clusters"]], "expect": {}}
+    return parse(data, place)
+
+
+def _light_cluster(data: dict[str, Any], place: str) -> dict[str, Any]:
+    """Return a scenario, or one of its clusters, with light workloads."""
     for table in ("faults", "operations"):
-        data[table] = [_early(item, i) for i, item in enumerate(data.get(table, []))]
+        data[table] = _all_early(data, table)
     data["workload"] = [_light(workload) for workload in data.get("workload", [])]
-    return parse(library.apply(data, OVERRIDES, place), place)
+    return library.apply(data, OVERRIDES, place)
+
+
+def _all_early(data: dict[str, Any], table: str) -> list[dict[str, Any]]:
+    return [_early(item, i) for i, item in enumerate(data.get(table, []))]
 
 
 def _early(item: dict[str, Any], index: int) -> dict[str, Any]:
@@ -51,7 +63,7 @@ class Probe(ScenarioRun):
     """A run that ends after its safety phase: convergence is not the question here."""
 
     def _liveness(self) -> None:
-        self.faults.heal()
+        self._heal()
         self.world.run(self.world.now + 500_000)
 
 

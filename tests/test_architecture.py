@@ -1,10 +1,10 @@
 """Who may know whom, what nobody may call, and how long things may get.
 
 Reads the sources with ast; nothing is imported. Inside ``model`` the layers are, from above:
-streams; client and broker; group, transaction, share, replication, controller; zookeeper; raft;
-storage; and the base of single modules that everybody knows. A layer imports itself and lower
-layers; parts of one layer know each other by messages only. An exception is written down below,
-with its reason.
+streams and connect; client and broker; group, transaction, share, replication, controller;
+zookeeper; raft; storage; and the base of single modules that everybody knows. A layer imports
+itself and lower layers; parts of one layer know each other by messages only. An exception is
+written down below, with its reason.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ SOURCES = {
 
 LAYER = {
     "streams": 6,
+    "connect": 6,
     "client": 5,
     "broker": 5,
     "group": 4,

@@ -4,7 +4,7 @@ Hosts carry their cluster in their name: ``a.broker-1`` is broker-1 of cluster a
 and producer ids mean something in their cluster only, so each cluster has judges of its own, and
 they see its facts under the names that its hosts have in it. What the world itself tells (phases,
 faults between sites) every cluster sees. A host without a cluster has clients in several; what they
-tell belongs to the cluster that has the topic.
+tell belongs to the cluster that has the topic, but for topics of a mirror's own.
 """
 
 from __future__ import annotations
@@ -19,6 +19,10 @@ from kafkasim.model.facts import FaultEnded, FaultStarted, TopicCreated
 
 WORLD = "world"
 """The node of the facts that no host records."""
+
+
+INTERNAL = ".internal"
+"""How the names of topics end that hold a mirror's own state; it reads them when it starts."""
 
 
 class ClusterFacts:
@@ -51,6 +55,8 @@ class ClusterFacts:
         if not name:
             if "." in node or getattr(fact, "topic_id", "") not in self._topic_ids:
                 return
+            if hasattr(fact, "group"):
+                return  # what a mirror reads, without a group: mirrors.py judges that
             name = node
         elif node == WORLD and isinstance(fact, FaultStarted | FaultEnded):
             own = re.sub(rf"(?<![^+|]){re.escape(self._domain)}", "", fact.target)
@@ -61,7 +67,8 @@ class ClusterFacts:
             callback(seq, t_us, name, fact)
 
     def _on_topic(self, _seq: int, _t: int, _node: str, fact: TopicCreated) -> None:
-        self._topic_ids[fact.topic_id] = None
+        if not fact.topic.endswith(INTERNAL):
+            self._topic_ids[fact.topic_id] = None
 
 
 def local_name(node: str, domain: str) -> str:

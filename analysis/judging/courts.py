@@ -2,34 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
 from kafkasim.analysis.judging.cluster_facts import ClusterFacts
 from kafkasim.analysis.judging.court import Court
 from kafkasim.analysis.judging.finding import Finding
+from kafkasim.analysis.judging.mirrors import Mirrored, MirrorSettings
 from kafkasim.analysis.judging.promise import Handler
 from kafkasim.analysis.judging.settings import settings_of
-from kafkasim.analysis.judging.verdict import Verdict
+from kafkasim.analysis.judging.verdict import PERMITTED, Verdict
 
 CLUSTERS = "clusters"
 """Where ``judged_by`` of a manifest has the settings of several clusters, by name."""
 
 
 class Courts:
-    """The courts of a run by cluster; the only one of a run without names is ""."""
+    """The courts of a run by cluster; the only one of a run without names is "".
 
-    def __init__(self, courts: Mapping[str, Court]) -> None:
+    ``mirrored`` judges the mirrors between clusters, and ``permits`` are the findings about them
+    that the scenario allows.
+    """
+
+    def __init__(
+        self, courts: Mapping[str, Court], mirrored: Mirrored, permits: Sequence[str]
+    ) -> None:
         self._courts = courts
+        self._mirrored = mirrored
+        self._permits = tuple(permits)
 
     def verdict(self, ready_us: int) -> Verdict:
         """Return the verdict on a run that was ready at ``ready_us``, with all findings."""
-        return Verdict([
+        between = [
+            replace(found, expected_by=PERMITTED) if found.name in self._permits else found
+            for found in self._mirrored.finish()
+        ]
+        own = [
             _of(name, found)
             for name, court in self._courts.items()
             for found in court.verdict(ready_us).findings
-        ])  # fmt: skip
+        ]
+        return Verdict([*own, *between])
 
     @property
     def topics(self) -> dict[str, str]:
@@ -53,7 +67,9 @@ class Courts:
     def judged_by(self) -> dict[str, Any]:
         """The settings of all courts, as a manifest holds them."""
         settings = {name: asdict(court.settings) for name, court in self._courts.items()}
-        return settings.get("", {CLUSTERS: settings})
+        mirrors = [asdict(each) for each in self._mirrored.mirrors]
+        several = {CLUSTERS: settings, "mirrors": mirrors, "permits": [*self._permits]}
+        return settings.get("", several)
 
 
 def _of(cluster: str, finding: Finding) -> Finding:
@@ -97,9 +113,12 @@ def judge_stored(
     """
     trace = StoredTrace()
     judged_by = manifest["judged_by"]
+    mirrors = [MirrorSettings(**each) for each in judged_by.get("mirrors", ())]
     courts = {
         name: Court(ClusterFacts(trace, name) if name else trace, settings_of(settings))
         for name, settings in judged_by.get(CLUSTERS, {"": judged_by}).items()
     }
+    mirrored = Mirrored(trace, mirrors)
     trace.feed(rows)
-    return Courts(courts).verdict(manifest["ready_us"]).findings
+    permits = judged_by["permits"] if CLUSTERS in judged_by else ()
+    return Courts(courts, mirrored, permits).verdict(manifest["ready_us"]).findings

@@ -18,6 +18,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from kafkasim.model.client.admin.admin import KafkaAdmin
@@ -49,6 +50,9 @@ Consumer = KafkaConsumer | KafkaShareConsumer | ZookeeperConsumerConnector
 Client = KafkaProducer | Consumer | KafkaAdmin
 
 
+NO_OTHERS: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+
+
 class ClientProcess(Process):
     """Clients by name, e.g. ``{"producer": ProducerConfig(), "consumer": ConsumerConfig()}``."""
 
@@ -64,10 +68,15 @@ class ClientProcess(Process):
         rng: random.Random,
         now: int,
         compressor: Compressor = STATED_RATIOS,
+        others: Mapping[str, tuple[str, ...]] = NO_OTHERS,
     ) -> None:
-        """``compressor`` says what producers' records compress to."""
+        """``compressor`` says what producers' records compress to.
+
+        ``others`` are the bootstrap servers of the clients that have other ones.
+        """
         super().__init__(name, files, rng, now)
         self._bootstrap = bootstrap
+        self._others = others
         self._configs = dict(clients)
         self._rules = rules
         self._compressor = compressor
@@ -84,7 +93,8 @@ class ClientProcess(Process):
 
     def _make(self, client: str, name: str, tells: bool = True) -> None:
         """Make a client; ``name`` tells it from those that it replaces."""
-        config, bootstrap, rules = self._configs[client], self._bootstrap, self._rules
+        config, rules = self._configs[client], self._rules
+        bootstrap = self._others.get(client, self._bootstrap)
         made: Client
         if isinstance(config, ProducerConfig):
             made = KafkaProducer(self, name, config, bootstrap, rules, self._compressor)

@@ -233,3 +233,27 @@ class AuditCounted:
     topic: str
     window: int
     records: int
+
+
+@value
+class OffsetSynced:
+    """A mirror sends an offset sync: the record at ``offset`` of a source partition was mirrored.
+
+    ``downstream`` is its offset in the target.
+    """
+
+    topic: str  # in the source
+    partition: int
+    offset: int
+    downstream: int
+
+
+@value
+class CheckpointEmitted:
+    """A mirror emits a checkpoint: a group that is at ``offset`` continues at ``downstream``."""
+
+    group: str
+    topic: str  # in the source
+    partition: int
+    offset: int
+    downstream: int

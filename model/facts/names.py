@@ -21,6 +21,12 @@ consumer's host: it runs an application that writes records, too."""
 STREAMS = 1 << 21
 """The same of the hosts of Kafka Streams."""
 
+MIRRORS = 1 << 24
+"""From here on that number is one of a mirror's host, for the records of its internal topics."""
+
+CLUSTER = 1 << 16
+"""The numbers of the second cluster's producers are this much higher, and so on."""
+
 OUTSIDE = 1 << 62
 """From here on, the ids of records of clients that are not simulated (``kafkasim serve``): below
 bit 61, the lowest 31 bits are the sequence number of an idempotent producer."""
@@ -33,9 +39,12 @@ def record(record_id: int) -> str:
             return f"record {record_id & 0xFFFF} of a batch from outside"
         return f"the record with sequence number {record_id & 0x7FFFFFFF} from outside"
     number = record_id >> 32
-    host = f"producer-{number}"
-    if number >= STREAMS:
-        host = f"streams-{number - STREAMS}"
-    elif number >= APPLICATIONS:
-        host = f"consumer-{number - APPLICATIONS}"
+    kind = "producer"
+    for first, other in ((MIRRORS, "mirror"), (STREAMS, "streams"), (APPLICATIONS, "consumer")):
+        if number >= first:
+            kind, number = other, number - first
+            break
+    host = f"{kind}-{number % CLUSTER}"
+    if number >= CLUSTER:
+        host += f" of cluster {number // CLUSTER + 1}"
     return f"record {record_id & 0xFFFFFFFF} of {host}"

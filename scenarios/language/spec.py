@@ -30,6 +30,7 @@ from kafkasim.scenarios.language.tables import (
     LevelTable,
     LinkTable,
     MemberTable,
+    MirrorTable,
     NodeTable,
     OperationTable,
     ProcessorTable,
@@ -46,7 +47,9 @@ from kafkasim.scenarios.language.tables import (
 DEPTH_MAX = 32
 """How deep tables and lists may lie in each other; a scenario needs seven."""
 
-LISTS = ("topics", "workload", "streams", "faults", "operations", "clusters", "links")
+LISTS = (
+    "topics", "workload", "streams", "faults", "operations", "clusters", "links", "mirrors",
+)  # fmt: skip
 """The keys of a scenario that are lists of tables."""
 
 SHOWN_MAX = 120
@@ -239,7 +242,8 @@ _WORKLOADS: dict[Any, Any] = {
     "share-group": ShareGroupTable,
 }
 _TABLES = (
-    ClusterTable, MemberTable, LinkTable, TopicTable, FaultTable, OperationTable, ExpectTable,
+    ClusterTable, MemberTable, LinkTable, MirrorTable, TopicTable, FaultTable, OperationTable,
+    ExpectTable,
     TwinTable, WhenTable,
     NodeTable, StreamsTable, SweepTable, AxisTable, LevelTable,
 )  # fmt: skip

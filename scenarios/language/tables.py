@@ -545,6 +545,19 @@ class MemberTable(Table):
     expect: ExpectTable = ExpectTable()
 
 
+class MirrorTable(Table):
+    """A dedicated MirrorMaker 2 of one node that copies from cluster ``source`` to ``target``.
+
+    It runs at the target's site. ``config`` has Kafka's names of the flow's settings, without
+    ``source->target.`` in front of them. It starts ``start`` after t = 0.
+    """
+
+    source: str
+    target: str
+    start: Duration = 0
+    config: Properties = {}
+
+
 class LinkTable(Table):
     """The link between two ``sites``: its latency in one direction, and its bandwidth.
 
@@ -608,6 +621,7 @@ class Scenario(Table):
     operations: list[OperationTable] = []
     clusters: list[MemberTable] = Field([], exclude_if=_is_empty)
     links: list[LinkTable] = Field([], exclude_if=_is_empty)
+    mirrors: list[MirrorTable] = Field([], exclude_if=_is_empty)
     expect: ExpectTable = ExpectTable()
     twin: TwinTable | None = None
     sweep: SweepTable | None = Field(None, exclude=True)  # no part of what decides a run

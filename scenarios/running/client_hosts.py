@@ -18,7 +18,7 @@ from kafkasim.model.config import (
     ProducerConfig,
     ShareConsumerConfig,
 )
-from kafkasim.model.facts.names import APPLICATIONS
+from kafkasim.model.facts.names import APPLICATIONS, CLUSTER
 from kafkasim.model.storage.files import Files
 from kafkasim.scenarios.applications.loading import UserApplication
 from kafkasim.scenarios.applications.records.compression import PayloadCompressor
@@ -160,7 +160,7 @@ class ClientHosts:
                 self.members.setdefault(table.application_id, []).append(node)
                 application = StreamsApplication(
                     node=node,
-                    number=number,
+                    number=self._world.number * CLUSTER + number,
                     table=table,
                     conversions=shared,
                     rng=self._world.streams.stream(node, "application"),
@@ -187,7 +187,7 @@ class ClientHosts:
             kind = TransactionalProducerApplication
         application = kind(
             node=node,
-            number=number,
+            number=self._world.number * CLUSTER + number,
             table=table,
             topic=produced_topic(table, self._scenario),
             control=self.control,
@@ -307,7 +307,7 @@ class ClientHosts:
             return Session(
                 port,
                 node,
-                number,
+                self._world.number * CLUSTER + number,
                 group,
                 {**CONSUMER.get(version, {}), **reads},
                 {**PRODUCER.get(version, {}), **writes},

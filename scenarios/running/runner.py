@@ -24,6 +24,7 @@ from typing import Any
 
 from kafkasim.analysis.judging.court import Court
 from kafkasim.analysis.judging.courts import Courts
+from kafkasim.analysis.judging.mirrors import Mirrored
 from kafkasim.analysis.judging.progress import Progress
 from kafkasim.analysis.judging.verdict import Result
 from kafkasim.model import facts
@@ -34,7 +35,9 @@ from kafkasim.scenarios.language.tables import Scenario
 from kafkasim.scenarios.language.time_limits import limit_us
 from kafkasim.scenarios.running.cluster import Cluster
 from kafkasim.scenarios.running.cluster_run import ClusterRun, ClusterTrace
+from kafkasim.scenarios.running.convergence import Convergence
 from kafkasim.scenarios.running.fault_schedule import FaultSchedule
+from kafkasim.scenarios.running.mirrors import Mirrors
 from kafkasim.scenarios.running.sites import Sites
 from kafkasim.scenarios.variants.own_loading import own_rules_named
 from kafkasim.sim.trace.recording import Sink, Trace
@@ -85,6 +88,8 @@ class ScenarioRun:
         self.members = {
             name: self._member(name, alone, variants) for name, alone in members(scenario).items()
         }
+        self.mirrors = Mirrors(self.world, scenario, self.members)
+        self.mirrored = Mirrored(self.trace, self.mirrors.judged())
         self.sites = Sites(self.world, self.trace, scenario)
 
     def _member(self, name: str, alone: Scenario, variants: Sequence[str]) -> ClusterRun:
@@ -168,6 +173,7 @@ class ScenarioRun:
         for each in self.members.values():
             each.cluster.clients.start_workloads()
             each.faults.arm(self.ready_us)
+        self.mirrors.start()
         self.sites.arm(self.ready_us)
         self.world.run(self.ready_us + self.scenario.duration)
 
@@ -190,11 +196,13 @@ class ScenarioRun:
         # The producers are done by now; only processors may have transactions open.
         reading = max(each.reading_us() for each in clusters)
         if within is not None or not self._converges(reading):
-            for each in clusters:
-                each.waits = each.convergence.waits()
+            behind = self.mirrors.waits() if self._mirrors_go_on else {}
+            for name, each in self.members.items():
+                each.waits = [*each.convergence.waits(), *behind.get(name, ())]
 
     def _heal(self) -> None:
         self.sites.injector.heal_all()
+        self.mirrors.heal()
         for each in self.members.values():
             each.faults.heal()
 
@@ -208,8 +216,14 @@ class ScenarioRun:
 
     def _converges(self, limit: int) -> bool:
         """Run until nothing is missing; return whether that was so within ``limit`` µs."""
-        lookers = [each.convergence for each in self.members.values()]
+        lookers: list[Convergence | Mirrors] = [each.convergence for each in self.members.values()]
+        lookers += [self.mirrors] if self._mirrors_go_on else []
         return self._until(lambda: False not in [each.is_reached() for each in lookers], limit)
+
+    @property
+    def _mirrors_go_on(self) -> bool:
+        """Whether no fault between sites lasts: a source that is gone has nothing to be copied."""
+        return not any(each.lasts for each in self.sites.injector.active)
 
     @property
     def missing(self) -> list[str]:
@@ -239,6 +253,7 @@ class ScenarioRun:
         ]
 
     def _release(self) -> None:
+        self.mirrors.release()
         for each in self.members.values():
             each.cluster.clients.release()
 
@@ -248,7 +263,9 @@ class ScenarioRun:
     # Judgement.
 
     def _result(self, wall: float) -> Result:
-        courts = Courts({name: each.court for name, each in self.members.items()})
+        permits = self.scenario.expect.permits if self.scenario.clusters else ()
+        judges = {name: each.court for name, each in self.members.items()}
+        courts = Courts(judges, self.mirrored, permits)
         verdict = courts.verdict(self.ready_us)
         if self.only_failed and verdict.word != "fail":
             self.trace.drop()
@@ -275,7 +292,10 @@ class ScenarioRun:
             missing=self.missing,
             findings=verdict.findings,
             observations=courts.seen,
-            remarks=self._all(lambda each: each.remarks_on(self.ready_us)),
+            remarks=[
+                *self._all(lambda each: each.remarks_on(self.ready_us)),
+                *self.mirrored.figures(),
+            ],
             exchanges=self.world.network.exchanges,
             ready_us=self.ready_us,
             topics=courts.topics,

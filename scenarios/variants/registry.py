@@ -10,6 +10,7 @@ from kafkasim.scenarios.variants.bugs.controllers import CONTROLLERS
 from kafkasim.scenarios.variants.bugs.elections import ELECTIONS
 from kafkasim.scenarios.variants.bugs.groups import GROUPS
 from kafkasim.scenarios.variants.bugs.isr import ISR
+from kafkasim.scenarios.variants.bugs.mirrors import MIRROR_BUGS
 from kafkasim.scenarios.variants.bugs.raft import RAFT
 from kafkasim.scenarios.variants.bugs.share_answers import SHARE_BUGS
 from kafkasim.scenarios.variants.bugs.transactions import TRANSACTIONS
@@ -30,6 +31,7 @@ BUGS: tuple[Variant, ...] = tuple(
             *TRANSACTIONS,
             *SHARE_BUGS,
             *ACCESS,
+            *MIRROR_BUGS,
         ),
         key=lambda variant: (variant.id[0] != "B", int(variant.id[1:].partition("-")[0])),
     )

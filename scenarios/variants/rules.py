@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from kafkasim.model.broker.kraft.rules import LifecycleRules
 from kafkasim.model.client.rules import ClientRules
+from kafkasim.model.connect.rules import MirrorRules
 from kafkasim.model.controller.common.acls import AuthorizerRules
 from kafkasim.model.controller.kraft.rules import ControllerRules
 from kafkasim.model.controller.zk.rules import ZkControllerRules
@@ -36,6 +37,7 @@ class Rules:
     streams: StreamsRules = field(default_factory=StreamsRules)
     zk_controller: ZkControllerRules = field(default_factory=ZkControllerRules)
     zookeeper: ZooKeeperRules = field(default_factory=ZooKeeperRules)
+    mirror: MirrorRules = field(default_factory=MirrorRules)
 
 
 PARTS: dict[str, type] = {
@@ -52,4 +54,5 @@ PARTS: dict[str, type] = {
     "streams": StreamsRules,
     "zk_controller": ZkControllerRules,
     "zookeeper": ZooKeeperRules,
+    "mirror": MirrorRules,
 }

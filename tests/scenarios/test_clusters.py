@@ -14,6 +14,7 @@ from kafkasim.analysis.judging.stored import facts_of
 from kafkasim.analysis.judging.verdict import Result
 from kafkasim.scenarios.cli import invoke
 from kafkasim.scenarios.language.spec import ScenarioError, parse
+from kafkasim.scenarios.running.replay import replay
 from kafkasim.scenarios.running.runner import run
 from kafkasim.sim.net.topology import Topology
 from kafkasim.sim.trace.recording import Trace
@@ -62,7 +63,7 @@ def rows_of(cluster: str, directory: Path) -> list[tuple[int, str, Any]]:
 def test_a_cluster_beside_another_one_is_what_it_is_alone(tmp_path: Path) -> None:
     both = result_of(several(SAFE, LOSES, faults=[CUT]), tmp_path / "both")
     safe = result_of(several(SAFE), tmp_path / "a")
-    loses = result_of(several(LOSES), tmp_path / "b")
+    loses = result_of(several({**SAFE, "workload": []}, LOSES), tmp_path / "b")
     assert rows_of("a", tmp_path / "both") == rows_of("a", tmp_path / "a")
     assert rows_of("b", tmp_path / "both") == rows_of("b", tmp_path / "b")
     assert (safe.verdict, loses.verdict, both.verdict) == ("pass", "expected", "expected")
@@ -70,6 +71,7 @@ def test_a_cluster_beside_another_one_is_what_it_is_alone(tmp_path: Path) -> Non
         (each.name, each.offset, each.record_id) for each in loses.findings
     ]
     assert {both.topics[each.topic_id] for each in both.findings} == {"b:orders"}
+    assert replay(tmp_path / "both").identical
     stored = facts_of(pq.read_table(tmp_path / "both" / TRACE_FILE))
     assert judge_stored(read_manifest(tmp_path / "both"), stored) == both.findings
 
@@ -93,12 +95,16 @@ def test_a_lost_site_takes_its_cluster_with_it_and_no_other(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("path", "value", "line"),
     [
-        ("topics", [], "topics: each of the clusters has its own; write clusters.topics"),
+        (
+            "topics",
+            [{"name": "t"}],
+            "topics: each of the clusters has its own; write clusters.topics",
+        ),
         ("clusters.1.name", "a", "clusters.1.name: two clusters are called 'a'"),
         ("clusters.0.workload.0.topic", "x", "clusters.0.workload.0.topic: no topic 'x'"),
         ("clusters.0.size", 3, "clusters.0.size: unknown key; allowed: cluster, expect, faults"),
         ("clusters.0.expect", {"within": "1s"}, "clusters.0.expect.within: write expect.within"),
-        ("expect", {"permits": []}, "expect.permits: each of the clusters has its own"),
+        ("expect", {"never": ["fenced"]}, "expect.never: each of the clusters has its own"),
         ("links.0.sites", ["frankfurt", "x"], "links.0.sites: no site 'x'; allowed: frankfurt"),
         ("links.0.latency", "0s", "links.0.latency: allowed: more than 0s"),
         ("links.0.bandwidth", "1Mbit/s", "links.0.bandwidth: '1Mbit/s' is too little"),
@@ -120,7 +126,7 @@ def test_what_is_wrong_is_named_with_its_cluster(path: str, value: Any, line: st
 
 def test_a_scenario_of_one_cluster_has_no_links() -> None:
     data = {"name": "one", "claim": "c", "duration": "1s", "links": several(SAFE, LOSES)["links"]}
-    with pytest.raises(ScenarioError, match="links: link the sites of clusters"):
+    with pytest.raises(ScenarioError, match="links: are between several clusters"):
         parse(data, "x.toml")
 
 

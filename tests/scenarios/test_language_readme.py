@@ -33,7 +33,7 @@ def test_the_example_is_a_scenario() -> None:
 def test_every_key_of_a_table_is_named(table: type[tables.Table]) -> None:
     keys = {field.alias or name for name, field in table.model_fields.items()}
     sections = {"cluster", "topics", "workload", "faults", "operations", "expect", "twin", "nodes"}
-    sections |= {"clusters", "links", "streams"}
+    sections |= {"clusters", "links", "mirrors", "streams"}
     assert keys - NAMED - sections == set()
 
 

@@ -25,6 +25,7 @@ from kafkasim.model.client.admin.calls import AdminCalls, SingleRequest
 from kafkasim.model.client.admin.delete_records import DeleteRecords
 from kafkasim.model.client.admin.groups import (
     ListGroups,
+    alter_offsets,
     delete_group,
     delete_offsets,
     describe_group,
@@ -121,6 +122,7 @@ class KafkaAdmin:
             "list_groups": self.list_groups,
             "delete_group": self.delete_group,
             "delete_offsets": self.delete_offsets,
+            "alter_offsets": self.alter_offsets,
             **self._transaction_calls(),
         }
         self.methods = {name: self._unless_closed(method) for name, method in calls.items()}
@@ -217,6 +219,11 @@ class KafkaAdmin:
         """Delete offsets of (group, partitions); reply (error, {partition: error})."""
         partitions = tuple([TopicPartition(*tp) for tp in args[1]])
         delete_offsets(self.calls, call, args[0], partitions, now).attempt(now)
+
+    def alter_offsets(self, call: int, args: tuple[Any, ...], now: int) -> None:
+        """Commit (group, {partition: offset}); reply (error, {partition: error})."""
+        group, offsets = args
+        alter_offsets(self.calls, call, group, offsets, now).attempt(now)
 
     def close(self, call: int, args: tuple[Any, ...], now: int) -> None:
         """Wait for the results of all calls under way, then close the connections and reply."""

@@ -1,13 +1,13 @@
 """Calls about groups: each goes to the group's coordinator, and listing to every broker.
 
-Models CoordinatorStrategy with the handlers DescribeClassicGroups, DeleteConsumerGroups and
-DeleteConsumerGroupOffsets, and KafkaAdminClient.listGroups. After a retriable error the coordinator
-is looked up again.
+Models CoordinatorStrategy with the handlers DescribeClassicGroups, DeleteConsumerGroups,
+DeleteConsumerGroupOffsets and AlterConsumerGroupOffsets, and KafkaAdminClient.listGroups. After a
+retriable error the coordinator is looked up again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from kafkasim.model.channel import Failed
@@ -23,6 +23,7 @@ from kafkasim.model.messages import (
     ListGroupsResponse,
     MetadataRequest,
     MetadataResponse,
+    OffsetCommitRequest,
     OffsetDeleteRequest,
     OffsetFetchRequest,
 )
@@ -120,6 +121,23 @@ def list_offsets(
         return response.error, response.partitions
 
     request = OffsetFetchRequest(group, partitions, require_stable=False)
+    return GroupCall(calls, call, group, request, result, now)
+
+
+def alter_offsets(
+    calls: AdminCalls, call: int, group: str, offsets: Mapping[TopicPartition, int], now: int
+) -> GroupCall:
+    """Return the call that commits offsets and replies (error, {partition: error}).
+
+    The coordinator takes them only of a group without members (alterConsumerGroupOffsets).
+    """
+
+    def result(response: Any) -> Result:
+        found = dict(response.results)
+        return next((each for each in found.values() if each), Errors.NONE), found
+
+    commit = tuple([(tp, offset, -1, "") for tp, offset in offsets.items()])
+    request = OffsetCommitRequest(group, -1, "", None, commit)
     return GroupCall(calls, call, group, request, result, now)
 
 

@@ -7,6 +7,9 @@ rebootstrap (KIP-899). A part that has to know of new and of lost connections ad
 :class:`~kafkasim.model.client.net.metadata.Metadata` refreshes after a disconnect, as
 NetworkClient.processDisconnection asks for it, and the producer's Sender drains.
 
+The bootstrap servers of a client of another cluster have the cluster in their addresses, as in
+``a.broker-1``. The addresses in that cluster's metadata are relative to it.
+
 Not modelled: connections.max.idle.ms.
 """
 
@@ -48,7 +51,10 @@ class Connections:
         self.backoff = RetryBackoff(config, rules.backs_off_exponentially(), process.rng)
         self.connected: list[NodeCallback] = []
         self.disconnected: list[NodeCallback] = []
-        self._bootstrap = {-1 - i: address for i, address in enumerate(bootstrap)}
+        domain, dot, _ = bootstrap[0].rpartition(".")
+        self._domain = domain + dot
+        own = [address.removeprefix(self._domain) for address in bootstrap]
+        self._bootstrap = {-1 - i: address for i, address in enumerate(own)}
         self._nodes = self._bootstrap  # addresses by id
         self._channels: dict[int, Channel] = {}
 
@@ -70,12 +76,12 @@ class Connections:
     def known_address(self, node_id: int) -> str | None:
         """Return the last address of a node, None of one that was never named."""
         channel = self._channels.get(node_id)
-        return None if channel is None else channel.address
+        return None if channel is None else channel.address.removeprefix(self._domain)
 
     def channel(self, node_id: int, address: str) -> Channel:
         """Return the channel to a node, a new one if the node has moved to another address."""
         channel = self._channels.get(node_id)
-        if channel is None or channel.address != address:
+        if channel is None or channel.address != self._domain + address:
             if channel is not None:
                 channel.dispose()
             channel = self._channels[node_id] = self.open_channel(node_id, address, self.purpose)
@@ -90,7 +96,7 @@ class Connections:
         config = self.config
         return Channel(
             self.process,
-            address,
+            self._domain + address,
             purpose,
             lane,
             config.request_timeout_ms,

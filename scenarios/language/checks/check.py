@@ -32,8 +32,9 @@ def check(scenario: Scenario) -> None:
     if scenario.clusters:
         check_clusters(scenario, check)
         return
-    if scenario.links:
-        raise ValueError("links: link the sites of clusters; write [[clusters]]")
+    for key in ("links", "mirrors"):
+        if getattr(scenario, key):
+            raise ValueError(f"{key}: are between several clusters; write [[clusters]]")
     nodes = node_names(scenario)
     check_mode(scenario)
     check_topics(scenario)

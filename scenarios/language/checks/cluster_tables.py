@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from typing import Any
 
-from kafkasim.scenarios.language.checks.allowed import some
+from kafkasim.model.connect.config import MirrorConfig
+from kafkasim.scenarios.language.checks.allowed import check_properties, some
 from kafkasim.scenarios.language.clusters import between_sites, hosts, members, sites
 from kafkasim.scenarios.language.tables import ExpectTable, FaultTable, Scenario
 from kafkasim.scenarios.language.translate import translate
 from kafkasim.sim.faults.kinds import FaultError, validate
+
+MIRRORING = (
+    "mirror-gap", "mirror-disorder", "translated-past", "checkpoint-regression",
+    "skipped-at-failover",
+)  # fmt: skip
+"""The findings about mirrors."""
 
 ALONE = ("cluster", "topics", "workload", "operations")
 """The keys that each cluster has, and not the scenario."""
@@ -22,7 +30,7 @@ def check_clusters(scenario: Scenario, check: Callable[[Scenario], None]) -> Non
         ValueError: for the first mistake.
     """
     for key in ALONE:
-        if key in scenario.model_fields_set:
+        if getattr(scenario, key) != _default(key):
             raise ValueError(f"{key}: each of the clusters has its own; write clusters.{key}")
     alone = members(scenario)
     for index, each in enumerate(scenario.clusters):
@@ -34,15 +42,42 @@ def check_clusters(scenario: Scenario, check: Callable[[Scenario], None]) -> Non
             check(alone[each.name])
         except ValueError as error:
             raise ValueError(f"clusters.{index}.{error}") from None
-    given = scenario.expect.model_fields_set - {"within"}
-    if given:
-        raise ValueError(
-            f"expect.{ExpectTable.model_fields[min(given)].alias}: each of the clusters has its"
-            " own; allowed: within"
-        )
+    _check_expect(scenario)
     _check_links(scenario)
+    _check_mirrors(scenario)
     for index, fault in enumerate(scenario.faults):
         _check_fault(f"faults.{index}", fault, scenario)
+
+
+def _default(key: str) -> Any:
+    """Return the value of a key of a scenario that does not have it, as stored runs write it."""
+    return Scenario.model_fields[key].get_default(call_default_factory=True)
+
+
+def _check_expect(scenario: Scenario) -> None:
+    for name, each in ExpectTable.model_fields.items():
+        if name not in ("within", "permits") and getattr(scenario.expect, name) != each.default:
+            raise ValueError(
+                f"expect.{each.alias}: each of the clusters has its own; allowed: within, permits"
+            )
+    for name in scenario.expect.permits:
+        if name not in MIRRORING:
+            raise ValueError(
+                f"expect.permits: {name!r} is not about mirrors; allowed: {some(MIRRORING)}, and"
+                " others in clusters.expect"
+            )
+
+
+def _check_mirrors(scenario: Scenario) -> None:
+    known = [each.name for each in scenario.clusters]
+    for index, mirror in enumerate(scenario.mirrors):
+        place = f"mirrors.{index}"
+        for key, name in (("source", mirror.source), ("target", mirror.target)):
+            if name not in known:
+                raise ValueError(f"{place}.{key}: no cluster {name!r}; allowed: {some(known)}")
+        if mirror.source == mirror.target:
+            raise ValueError(f"{place}.target: give another cluster than the source")
+        check_properties(f"{place}.config", MirrorConfig, mirror.config)
 
 
 def _check_links(scenario: Scenario) -> None:
@@ -58,7 +93,8 @@ def _check_links(scenario: Scenario) -> None:
 
 
 def _check_fault(place: str, fault: FaultTable, scenario: Scenario) -> None:
-    known = dict.fromkeys([*sites(scenario).values(), *hosts(scenario)])
+    known = [*sites(scenario).values(), *hosts(scenario)]
+    known += [f"mirror-{number}" for number in range(1, len(scenario.mirrors) + 1)]
     every = dict.fromkeys([*known, *[host for each in hosts(scenario).values() for host in each]])
     if fault.kind == "nemesis":
         raise ValueError(f"{place}.kind: a nemesis strikes one cluster; write clusters.faults")

@@ -1,0 +1,138 @@
+"""MirrorMaker 2's checkpoint task: the offsets of a source's groups, translated to the target."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import NamedTuple
+
+from kafkasim.model.client.exceptions import KafkaError
+from kafkasim.model.connect.offset_syncs import OffsetSyncStore
+from kafkasim.model.connect.policies import GROUPS_EXCLUDED, matches
+from kafkasim.model.errors import Errors
+from kafkasim.model.facts import CheckpointEmitted
+from kafkasim.model.records import TopicPartition
+from kafkasim.scenarios.running.mirroring import SIZE, Flow, again, every, poll, read_to_end
+from kafkasim.sim.apps.client_port import ClientPort
+
+
+class Checkpoint(NamedTuple):
+    """A group that has committed ``up`` of a source partition continues at ``down`` of ``tp``."""
+
+    group: str
+    tp: TopicPartition  # in the target
+    up: int
+    down: int
+
+
+class CheckpointTask:
+    """Emits checkpoints, and commits them in the target for groups without members there.
+
+    Models MirrorCheckpointConnector (which groups) and MirrorCheckpointTask.
+    """
+
+    def __init__(self, port: ClientPort, flow: Flow) -> None:
+        self._port = port
+        self._flow = flow
+        self._groups: list[str] = []
+        self._known: dict[str, dict[TopicPartition, Checkpoint]] = {}  # CheckpointStore
+        self._idle: dict[str, dict[TopicPartition, int]] = {}  # offsets of groups Empty in target
+        self._store = OffsetSyncStore(flow.rules, must_read_to_end=False)
+
+    async def run(self) -> None:
+        """Read what there is, then emit for ever."""
+        port, flow, config = self._port, self._flow, self._flow.config
+        await again(self._find_groups)
+        await read_to_end(port, "checkpoints", flow.checkpoints_topic, self._load)
+        await read_to_end(port, "syncs", flow.syncs_topic, self._take)
+        self._store.read_to_end = True
+        loops = [
+            self._follow(),
+            every(config.refresh_groups_interval_seconds, self._find_groups, first=False),
+            every(config.emit_checkpoints_interval_seconds, self._emit, first=False),
+        ]
+        if config.sync_group_offsets_enabled:
+            seconds = config.sync_group_offsets_interval_seconds
+            loops += [
+                every(seconds, self._find_idle, first=True),
+                every(seconds, self._sync_groups, first=False),
+            ]
+        await asyncio.gather(*loops)
+
+    def _load(self, record_id: int) -> None:
+        checkpoint = self._flow.contents.said[record_id]
+        self._known.setdefault(checkpoint.group, {})[checkpoint.tp] = checkpoint
+
+    def _take(self, record_id: int) -> None:
+        self._store.take(self._flow.contents.said[record_id])
+
+    async def _follow(self) -> None:
+        while True:
+            for batch in (await again(lambda: poll(self._port, "syncs"))).values():
+                for record in batch:
+                    self._take(record[1])
+
+    async def _find_groups(self) -> None:
+        """Find the source's groups with offsets in mirrored topics (findConsumerGroups)."""
+        found = []
+        for listed in await self._port.call("source-admin.list_groups", (), ()):
+            group = listed.group_id
+            if re.fullmatch(GROUPS_EXCLUDED, group) or not matches(self._flow.config.groups, group):
+                continue
+            offsets = await self._offsets("source-admin", group)
+            if any(self._flow.takes(tp.topic) for tp in offsets):
+                found.append(group)
+        self._groups = found
+
+    async def _offsets(self, admin: str, group: str) -> dict[TopicPartition, int]:
+        error, found = await self._port.call(f"{admin}.list_group_offsets", group, None)
+        if error:
+            raise KafkaError(error.name, group)
+        return {each.tp: each.offset for each in found if each.offset >= 0}
+
+    async def _emit(self) -> None:
+        """Emit the checkpoints of all groups (MirrorCheckpointTask.poll)."""
+        for group in self._groups:
+            for tp, up in sorted((await self._offsets("source-admin", group)).items()):
+                down = self._store.translate(tp, up) if self._flow.takes(tp.topic) else None
+                if down is None or down < 0:
+                    continue
+                checkpoint = Checkpoint(group, self._flow.remote(tp), up, down)
+                if self._is_more_recent(checkpoint):
+                    self._known.setdefault(group, {})[checkpoint.tp] = checkpoint
+                    self._port.record(CheckpointEmitted(group, *tp, up, down))
+                    record = self._flow.contents.write(checkpoint)
+                    key = f"{group}-{checkpoint.tp.topic}-{tp.partition}"
+                    await self._port.call(
+                        "producer.send", self._flow.checkpoints_topic, key, record, SIZE, 0, False
+                    )
+
+    def _is_more_recent(self, checkpoint: Checkpoint) -> bool:
+        last = self._known.get(checkpoint.group, {}).get(checkpoint.tp)
+        return last is None or checkpoint.up < last.up or checkpoint.down > last.down
+
+    async def _find_idle(self) -> None:
+        """Note the offsets of the groups that are Empty in the target."""
+        for group in self._groups:
+            error, described = await self._port.call("target-admin.describe_group", group)
+            if not error and described.state == "Empty":
+                self._idle[group] = await self._offsets("target-admin", group)
+
+    async def _sync_groups(self) -> None:
+        """Commit checkpoints in the target (syncGroupOffset); it refuses groups with members."""
+        idle, self._idle = self._idle, {}
+        for group, checkpoints in self._known.items():
+            there = idle.get(group)
+            offsets = {
+                tp: each.down
+                for tp, each in checkpoints.items()
+                if there is None or there.get(tp, -1) < each.down
+            }
+            if offsets:
+                error, _ = await self._port.call("target-admin.alter_offsets", group, offsets)
+                assert isinstance(error, Errors), error  # logged
+
+
+async def checkpoints(port: ClientPort, flow: Flow) -> None:
+    """Run the checkpoint task of a flow."""
+    await CheckpointTask(port, flow).run()

@@ -1,0 +1,307 @@
+"""MirrorMaker 2's tasks: what a dedicated node of one flow does, as loops over its clients.
+
+Each loop is a thread of the node's process. Records of internal topics carry an id; what they say
+is in :class:`Contents`. Left out: the group of workers (this node runs every task), heartbeats,
+topic configs and ACLs, exactly-once source tasks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+from kafkasim.model.client.exceptions import KafkaError
+from kafkasim.model.connect.config import MirrorConfig
+from kafkasim.model.connect.offset_syncs import OffsetSync, OffsetSyncWriter
+from kafkasim.model.connect.policies import is_mirrored
+from kafkasim.model.connect.rules import MirrorRules
+from kafkasim.model.errors import Errors
+from kafkasim.model.facts import OffsetSynced
+from kafkasim.model.facts.names import MIRRORS
+from kafkasim.model.messages import CreatableTopic
+from kafkasim.model.records import TopicPartition
+from kafkasim.sim.apps.client_port import ClientPort
+
+POLL_MS = 1000
+"""The default of consumer.poll.timeout.ms."""
+
+RETRY_S = 1.0
+"""How long a loop waits after an error of its clients."""
+
+SIZE = 100
+"""Bytes of a mirrored record, and of one of an internal topic."""
+
+
+@dataclass
+class Contents:
+    """What the records of one mirror's internal topics say, by record id; it outlives restarts."""
+
+    number: int  # of the mirror
+    said: dict[int, Any] = field(default_factory=dict)
+    numbers: count[int] = field(default_factory=count)
+    in_flight: int = 0  # records that the target has not acknowledged
+
+    def write(self, what: Any) -> int:
+        """Return the id of a new record that says something."""
+        record_id = (MIRRORS + self.number) << 32 | next(self.numbers)
+        self.said[record_id] = what
+        return record_id
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flow:
+    """One flow from a source cluster to a target cluster."""
+
+    source: str
+    target: str
+    config: MirrorConfig
+    rules: MirrorRules
+    contents: Contents
+
+    def remote(self, tp: TopicPartition) -> TopicPartition:
+        """Return the partition of the target that a partition is mirrored to."""
+        topic = self.config.policy.remote_topic(self.source, tp.topic)
+        return TopicPartition(topic, tp.partition)
+
+    def takes(self, topic: str) -> bool:
+        """Return whether a topic of the source is mirrored."""
+        config = self.config
+        return is_mirrored(config.policy, config.topics, self.target, topic)
+
+    @property
+    def syncs_topic(self) -> str:
+        """The topic of the offset syncs, in the source cluster."""
+        return self.config.policy.offset_syncs_topic(self.target)
+
+    @property
+    def checkpoints_topic(self) -> str:
+        """The topic of the checkpoints, in the target cluster."""
+        return self.config.policy.checkpoints_topic(self.source)
+
+    @property
+    def offsets_topic(self) -> str:
+        """Connect's topic of source offsets, in the target cluster."""
+        return f"mm2-offsets.{self.source}.internal"
+
+
+async def again(step: Callable[[], Awaitable[Any]]) -> Any:
+    """Return what a step returns, tried until its clients raise no error."""
+    while True:
+        try:
+            return await step()
+        except KafkaError:
+            await asyncio.sleep(RETRY_S)
+
+
+async def every(seconds: float, step: Callable[[], Awaitable[Any]], *, first: bool) -> None:
+    """Take a step again and again, ``seconds`` apart, whatever comes of it (Scheduler).
+
+    ``first``: also at once.
+    """
+    if not first:
+        await asyncio.sleep(seconds)
+    while True:
+        try:
+            await step()
+        except KafkaError:  # logged, and tried at the next time
+            pass
+        await asyncio.sleep(seconds)
+
+
+async def create(port: ClientPort, admin: str, *topics: CreatableTopic) -> None:
+    """Create topics; one that exists is no error."""
+
+    async def step() -> None:
+        for topic, error, message in await port.call(f"{admin}.create_topics", topics):
+            if error not in (Errors.NONE, Errors.TOPIC_ALREADY_EXISTS):
+                raise KafkaError(error.name, f"{topic}: {message}")
+
+    await again(step)
+
+
+def internal_topic(name: str, replication_factor: int) -> CreatableTopic:
+    """Return a compacted topic of one partition (createSinglePartitionCompactedTopic)."""
+    return CreatableTopic(name, 1, replication_factor, (), (("cleanup.policy", "compact"),))
+
+
+async def poll(port: ClientPort, consumer: str) -> dict[TopicPartition, Any]:
+    """Poll once; a consumer without a group has no rebalance to tell of."""
+    _, records = await port.call(f"{consumer}.poll", POLL_MS)
+    return dict(records)
+
+
+async def read_to_end(
+    port: ClientPort, consumer: str, topic: str, take: Callable[[int], None]
+) -> None:
+    """Read a topic of one partition up to its present end (KafkaBasedLog.start)."""
+    tp = TopicPartition(topic, 0)
+    await port.call(f"{consumer}.assign", (tp,))
+    ends = await again(lambda: port.call(f"{consumer}.end_offsets", (tp,)))
+    while (await port.call(f"{consumer}.position", tp) or 0) < ends[tp]:
+        for batch in (await again(lambda: poll(port, consumer))).values():
+            for record in batch:
+                take(record[1])
+
+
+class SourceTask:
+    """Copies records (MirrorSourceTask in a WorkerSourceTask, at least once)."""
+
+    def __init__(self, port: ClientPort, flow: Flow) -> None:
+        self._port = port
+        self._flow = flow
+        self._writer = OffsetSyncWriter(flow.config.offset_lag_max)
+        self._stored: dict[TopicPartition, int] = {}  # source offsets, as Connect has stored them
+        self._wanted: tuple[TopicPartition, ...] = ()
+        # SubmittedRecords: [offset, whether it is acknowledged], in the order of the sends
+        self._submitted: dict[TopicPartition, deque[list[int]]] = {}
+        self._committable: dict[TopicPartition, int] = {}
+        flow.contents.in_flight = 0
+
+    async def run(self) -> None:
+        """Mirror for ever."""
+        flow, port = self._flow, self._port
+        await read_to_end(port, "offsets", flow.offsets_topic, self._load)
+        await again(self._refresh)
+        flush_s = flow.config.offset_flush_interval_ms / 1000
+        refresh_s = flow.config.refresh_topics_interval_seconds
+        await asyncio.gather(
+            self._copy(),
+            every(flush_s, self._flush, first=False),
+            every(refresh_s, self._refresh, first=False),
+        )
+
+    def _load(self, record_id: int) -> None:
+        tp, offset = self._flow.contents.said[record_id]
+        self._stored[tp] = offset
+
+    async def _refresh(self) -> None:
+        """Find the topics to mirror and create them in the target (refreshTopicPartitions)."""
+        port, flow = self._port, self._flow
+        found = await port.call("source-admin.metadata", None, False)
+        topics = {t.topic: len(t.partitions) for t in found.topics if flow.takes(t.topic)}
+        known = await port.call("target-admin.metadata", None, False)
+        there = {t.topic for t in known.topics}
+        factor = flow.config.replication_factor
+        wanted = [
+            CreatableTopic(flow.remote(TopicPartition(topic, 0)).topic, partitions, factor, (), ())
+            for topic, partitions in sorted(topics.items())
+        ]
+        missing = [topic for topic in wanted if topic.topic not in there]
+        if missing:
+            await create(port, "target-admin", *missing)
+        self._wanted = tuple(
+            [TopicPartition(topic, p) for topic in sorted(topics) for p in range(topics[topic])]
+        )
+
+    async def _copy(self) -> None:
+        assigned: tuple[TopicPartition, ...] = ()
+        while True:
+            if self._wanted != assigned:
+                assigned = self._wanted
+                await self._assign(assigned)
+            if not assigned:
+                await asyncio.sleep(POLL_MS / 1000)
+                continue
+            try:
+                records = await poll(self._port, "source")
+            except KafkaError:
+                continue
+            for tp, batch in records.items():
+                for offset, value, key, timestamp in batch:
+                    await self._send(tp, offset, value, key, timestamp)
+
+    async def _assign(self, partitions: tuple[TopicPartition, ...]) -> None:
+        """Begin behind the stored offsets; without one, where auto.offset.reset says: earliest."""
+        await self._port.call("source.assign", partitions)
+        for tp in partitions:
+            last = self._committable.get(tp, self._stored.get(tp, -1))
+            if last >= 0:
+                await self._port.call("source.seek", tp, last + 1)
+
+    async def _send(
+        self, tp: TopicPartition, offset: int, value: Any, key: Any, timestamp: int
+    ) -> None:
+        remote = self._flow.remote(tp)
+        entry = [offset, 0]
+        self._submitted.setdefault(tp, deque()).append(entry)
+        self._flow.contents.in_flight += 1
+        taken, done = self._port.call_acked(
+            "producer.send", remote.topic, key, value, SIZE, remote.partition, True, 0, timestamp
+        )
+        done.add_done_callback(lambda answer: self._on_answer(tp, entry, answer))
+        await taken
+
+    def _on_answer(self, tp: TopicPartition, entry: list[int], answer: asyncio.Future[Any]) -> None:
+        """Take an acknowledgement (commitRecord); a task whose send fails for good ends."""
+        self._flow.contents.in_flight -= 1
+        if answer.cancelled() or answer.exception() is not None:
+            return
+        entry[1] = 1
+        submitted = self._submitted[tp]
+        while submitted and submitted[0][1]:
+            self._committable[tp] = submitted.popleft()[0]
+        _, down, *_ = answer.result()
+        if down >= 0:  # KAFKA-13985
+            self._writer.acknowledged(OffsetSync(tp, entry[0], down))
+            self._fire()
+
+    def _fire(self) -> None:
+        for sync in self._writer.take():
+            record = self._flow.contents.write(sync)
+            self._port.record(OffsetSynced(*sync.tp, sync.up, sync.down))
+            key = f"{sync.tp.topic}-{sync.tp.partition}"
+            _, done = self._port.call_acked(
+                "syncs-producer.send", self._flow.syncs_topic, key, record, SIZE, 0, True
+            )
+            done.add_done_callback(self._on_synced)
+
+    def _on_synced(self, answer: asyncio.Future[Any]) -> None:
+        self._writer.answered()
+        if not answer.cancelled():
+            answer.exception()  # logged; the next sync of the partition says more
+
+    async def _flush(self) -> None:
+        """Commit the source offsets, and let delayed syncs go (SourceTaskOffsetCommitter)."""
+        self._writer.promote()
+        self._fire()
+        for tp, offset in self._committable.items():
+            if self._stored.get(tp) != offset:
+                self._stored[tp] = offset
+                record, key = self._flow.contents.write((tp, offset)), f"{tp.topic}-{tp.partition}"
+                await self._port.call(
+                    "producer.send", self._flow.offsets_topic, key, record, SIZE, 0, False
+                )
+
+
+@dataclass(frozen=True, kw_only=True)
+class MirrorApplication:
+    """All tasks of a flow, on one node."""
+
+    flow: Flow
+    checkpoints: Callable[[ClientPort, Flow], Awaitable[None]]
+
+    def __call__(self, port: ClientPort) -> Coroutine[Any, Any, None]:
+        """Return what one incarnation of the node does."""
+        return self._run(port)
+
+    async def _run(self, port: ClientPort) -> None:
+        flow, config = self.flow, self.flow.config
+        factors = (
+            config.offset_storage_replication_factor,
+            config.checkpoints_topic_replication_factor,
+        )
+        await create(
+            port, "target-admin",
+            internal_topic(flow.offsets_topic, factors[0]),
+            internal_topic(flow.checkpoints_topic, factors[1]),
+        )  # fmt: skip
+        syncs = internal_topic(flow.syncs_topic, config.offset_syncs_topic_replication_factor)
+        await create(port, "source-admin", syncs)
+        tasks: list[Awaitable[None]] = [SourceTask(port, flow).run()]
+        if config.emit_checkpoints_enabled:
+            tasks.append(self.checkpoints(port, flow))
+        await asyncio.gather(*tasks)

@@ -1,0 +1,162 @@
+"""The mirrors of a run: a host for each, with clients of two clusters."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping
+from functools import partial
+
+from kafkasim.analysis.judging.mirrors import MirrorSettings
+from kafkasim.analysis.judging.source import PartitionKey
+from kafkasim.analysis.judging.wait import READ, Wait
+from kafkasim.model.client.process import ClientProcess
+from kafkasim.model.client.producer.producer import producer_config
+from kafkasim.model.config import ClientConfig, Config, ConsumerConfig
+from kafkasim.model.connect.config import MirrorConfig
+from kafkasim.model.facts import FinalPosition
+from kafkasim.model.records import TopicPartition
+from kafkasim.model.storage.files import Files
+from kafkasim.scenarios.language.clusters import sites
+from kafkasim.scenarios.language.tables import MirrorTable, Scenario
+from kafkasim.scenarios.running.checkpointing import checkpoints
+from kafkasim.scenarios.running.cluster_run import ClusterRun
+from kafkasim.scenarios.running.mirroring import Contents, Flow, MirrorApplication
+from kafkasim.sim.apps.client_port import Applications, launch
+from kafkasim.sim.host.lifecycle import Host
+from kafkasim.sim.world import World
+
+SOURCE = ("source", "source-admin", "syncs-producer", "syncs")
+"""The clients of the source cluster; all others are the target's."""
+
+UNLIMITED = 2**31 - 1
+
+
+def client_configs(node: str) -> dict[str, Config]:
+    """Return the settings of a mirror's clients (Worker.baseProducerConfigs, MirrorUtils)."""
+    reads = {"auto.offset.reset": "earliest", "enable.auto.commit": False, "client.id": node}
+    writes = {
+        "client.id": node,
+        "acks": "all",
+        "enable.idempotence": False,
+        "max.in.flight.requests.per.connection": 1,
+        "delivery.timeout.ms": UNLIMITED,
+        "max.block.ms": UNLIMITED,
+    }
+    consumers = ("source", "syncs", "offsets", "checkpoints")
+    return {
+        **{name: ConsumerConfig.from_properties(reads) for name in consumers},
+        **{name: producer_config(writes) for name in ("producer", "syncs-producer")},
+        **{name: ClientConfig.from_properties({}) for name in ("source-admin", "target-admin")},
+    }
+
+
+class Mirrors:
+    """All mirrors of one run."""
+
+    def __init__(self, world: World, scenario: Scenario, members: Mapping[str, ClusterRun]) -> None:
+        self._world = world
+        self._members = members
+        self._launched: list[Applications] = []
+        self._flows: list[tuple[Host, Flow]] = []
+        self._starts: list[tuple[int, Host, Flow]] = []
+        places = sites(scenario)
+        for number, table in enumerate(scenario.mirrors, 1):
+            host = world.add_host(f"mirror-{number}", dc=places[table.target])
+            flow = self._flow(number, table)
+            created = members[table.target].cluster.clients.control.created
+            for topic in members[table.source].scenario.topics:
+                created[flow.remote(TopicPartition(topic.name, 0)).topic] = None
+            created |= dict.fromkeys((flow.offsets_topic, flow.checkpoints_topic))
+            members[table.source].cluster.clients.control.created[flow.syncs_topic] = None
+            self._flows.append((host, flow))
+            self._starts.append((table.start, host, flow))
+
+    def _flow(self, number: int, table: MirrorTable) -> Flow:
+        return Flow(
+            source=table.source,
+            target=table.target,
+            config=MirrorConfig.from_properties(table.config),
+            rules=self._members[table.target].cluster.settings.rules().mirror,
+            contents=Contents(number),
+        )
+
+    def start(self) -> None:
+        """Start every mirror, each at its own time from now."""
+        for after_us, host, flow in self._starts:
+            self._world.at(self._world.now + after_us, self._start, host, flow)
+
+    def _start(self, host: Host, flow: Flow) -> None:
+        if host.alive:
+            return
+        application = MirrorApplication(flow=flow, checkpoints=checkpoints)
+        host.on_start.append(lambda started: self._launched.append(launch(started, application)))
+        host.start(partial(self._process, host.name, flow))
+
+    def _process(
+        self, name: str, flow: Flow, files: Files, rng: random.Random, now: int
+    ) -> ClientProcess:
+        rules = self._members[flow.target].cluster.settings.rules().client
+        source, target = self._bootstrap(flow.source), self._bootstrap(flow.target)
+        others = dict.fromkeys(SOURCE, source)
+        configs = client_configs(name)
+        return ClientProcess(name, target, configs, rules, files, rng, now, others=others)
+
+    def _bootstrap(self, cluster: str) -> tuple[str, ...]:
+        brokers = self._members[cluster].cluster.brokers
+        return tuple([f"{cluster}.{host.name}" for host in brokers])
+
+    def heal(self) -> None:
+        """Start the mirrors that faults took down."""
+        for host, _ in self._flows:
+            if host.incarnation >= 0 and not host.alive:
+                host.boot()
+
+    def waits(self) -> dict[str, list[Wait]]:
+        """Return what mirrors have not copied yet, by target cluster."""
+        found: dict[str, list[Wait]] = {}
+        for host, flow in self._flows:
+            found.setdefault(flow.target, []).extend(self._behind(host, flow))
+        return found
+
+    def is_reached(self) -> bool:
+        """Return whether every mirror has copied all that its source has."""
+        return not any(self.waits().values())
+
+    def _behind(self, host: Host, flow: Flow) -> Iterator[Wait]:
+        progress = self._members[flow.source].progress
+        names = {topic_id: fact.topic for topic_id, fact in progress.topics.items()}
+        mirrored = [topic_id for topic_id, name in names.items() if flow.takes(name)]
+        held = self._positions(host)
+        for key, end in progress.exposed_of(mirrored).items():
+            position = held.get(key, 0)
+            if position < end or flow.contents.in_flight:
+                yield Wait(
+                    READ, host.name, *key, progress.name(key), offset=position, end=end,
+                    detail=f"mirrored to {flow.target}",
+                )  # fmt: skip
+
+    def _positions(self, host: Host) -> dict[PartitionKey, int]:
+        truth = [] if host.process is None else host.process.ground_truth()
+        return {
+            (fact.topic_id, fact.partition): fact.position
+            for fact in truth
+            if isinstance(fact, FinalPosition)
+        }
+
+    def judged(self) -> list[MirrorSettings]:
+        """Return what judges take from the mirrors."""
+        return [
+            MirrorSettings(
+                host.name,
+                flow.source,
+                flow.target,
+                flow.config.replication_policy_class,
+                flow.config.replication_policy_separator,
+            )
+            for host, flow in self._flows
+        ]
+
+    def release(self) -> None:
+        """Free all applications; call it when the trace is closed."""
+        for applications in self._launched:
+            applications.release()

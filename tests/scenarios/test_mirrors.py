@@ -1,0 +1,151 @@
+"""Mirrors: what the judges say of hand-written facts, and of whole runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from kafkasim.analysis.judging.courts import StoredTrace, judge_stored
+from kafkasim.analysis.judging.mirrors import Mirrored, MirrorSettings
+from kafkasim.analysis.judging.stored import facts_of
+from kafkasim.model import facts
+from kafkasim.scenarios.language import library
+from kafkasim.scenarios.language.spec import ScenarioError, parse
+from kafkasim.scenarios.running.runner import run
+from kafkasim.sim.trace.store import TRACE_FILE, read_manifest
+
+POLICY = "org.apache.kafka.connect.mirror.DefaultReplicationPolicy"
+MIRROR = MirrorSettings("mirror-1", "a", "b", POLICY, ".")
+Row = tuple[str, Any]
+
+
+def log_of(topic_id: str, ids: tuple[int, ...]) -> facts.FinalReplica:
+    """Return a leader's log with one batch."""
+    n = len(ids)
+    return facts.FinalReplica(
+        topic_id, 0, True, 0, 0, n, n, n, (0, 0), (0,), (n,), (0,), (-1,), (-1,), (n,), ids
+    )
+
+
+def judged(*rows: Row, source: tuple[int, ...], target: tuple[int, ...]) -> Mirrored:
+    """Return the judge of a mirror that has read all of a source, whose offsets begin at 0."""
+    trace = StoredTrace()
+    made = Mirrored(trace, [MIRROR])
+    read = tuple(range(len(source)))
+    every: list[Row] = [
+        ("a.controller-1", facts.TopicCreated(1, "A", "orders", 1, 1, 1)),
+        ("b.controller-1", facts.TopicCreated(1, "B", "a.orders", 1, 1, 1)),
+        ("mirror-1", facts.Polled("", "", "A", 0, len(source), -1, read, source)),
+        *rows,
+        ("b.broker-1", log_of("B", target)),
+    ]
+    trace.feed([(seq, seq, node, fact) for seq, (node, fact) in enumerate(every)])
+    return made
+
+
+def names(made: Mirrored) -> list[tuple[str, int, int]]:
+    return [(each.name, each.count, each.offset) for each in made.finish()]
+
+
+def checkpoint(offset: int, downstream: int) -> Row:
+    return "mirror-1", facts.CheckpointEmitted("g", "orders", 0, offset, downstream)
+
+
+def test_a_whole_copy_in_order_is_right_and_may_have_records_twice() -> None:
+    made = judged(source=(10, 11, 12), target=(10, 11, 10, 11, 12))
+    assert names(made) == []
+    assert made.figures()[0].startswith("mirror a->b: 3 records are in b, 2 of them more than once")
+
+
+def test_a_record_that_was_passed_over_is_a_gap_and_one_at_the_end_is_not() -> None:
+    assert names(judged(source=(10, 11, 12, 13), target=(10, 12))) == [("mirror-gap", 1, 1)]
+
+
+def test_a_record_in_front_of_its_predecessor_is_in_disorder() -> None:
+    assert names(judged(source=(10, 11, 12), target=(10, 12, 11))) == [("mirror-disorder", 1, 2)]
+
+
+def test_a_translated_offset_has_every_record_behind_it_that_the_group_has_not_read() -> None:
+    right = judged(checkpoint(1, 1), source=(10, 11, 12), target=(10, 11, 12))
+    wrong = judged(checkpoint(1, 2), source=(10, 11, 12), target=(10, 11, 12))
+    assert (names(right), names(wrong)) == ([], [("translated-past", 1, 1)])
+
+
+def test_a_checkpoint_goes_back_only_with_its_group() -> None:
+    log = (10, 11, 12)
+    right = judged(checkpoint(2, 2), checkpoint(1, 1), source=log, target=log)
+    wrong = judged(checkpoint(1, 1), checkpoint(2, 0), source=log, target=log)
+    assert (names(right), names(wrong)) == ([], [("checkpoint-regression", 1, -1)])
+
+
+@pytest.mark.parametrize(
+    ("start", "found", "told"),
+    [(1, [], "1 records read again, 0 skipped"), (2, [], "0 records read again, 0 skipped"),
+     (3, [("skipped-at-failover", 1, 2)], "0 records read again, 1 skipped")],
+)  # fmt: skip
+def test_a_group_that_fails_over_skips_nothing(start: int, found: list[Any], told: str) -> None:
+    rows = [
+        ("a.consumer-1", facts.Processed("g", "consumer-1", "A", 0, 0, 2)),
+        ("b.consumer-1", facts.Positioned("g", "consumer-1", "B", 0, start, "committed")),
+    ]
+    made = judged(*rows, source=(10, 11, 12, 13), target=(10, 11, 12, 13))
+    assert names(made) == found
+    assert made.figures()[1] == f"group g fails over to b: {told}"
+
+
+def test_what_is_acknowledged_and_not_mirrored_is_counted() -> None:
+    acked = facts.Acked("A", 0, 0, (10, 11, 12), -1, -1, -1, -1, 5, 1)
+    made = judged(("a.producer-1", acked), source=(10,), target=(10,))
+    assert names(made) == []
+    assert made.figures()[0].endswith("2 that a has acknowledged are not (RPO)")
+
+
+@pytest.mark.slow
+def test_a_group_goes_on_in_the_other_data_centre(tmp_path: Path) -> None:
+    scenario, _ = library.scenario("mirror-failover")
+    result = run(scenario, 1, tmp_path)
+    assert (result.verdict, result.anomalies) == ("expected", ["no-progress"])
+    assert result.remarks[-1].endswith(" 0 skipped")
+    stored = facts_of(pq.read_table(tmp_path / TRACE_FILE))
+    assert judge_stored(read_manifest(tmp_path), stored) == result.findings
+
+
+@pytest.mark.slow
+def test_a_mirror_that_crashes_copies_on_and_a_cut_link_stops_it_only_while_it_lasts() -> None:
+    scenario, _ = library.scenario("B104-extrapolated-translation")
+    data = scenario.model_dump(mode="json", by_alias=True)
+    data["mirrors"][0]["config"]["offset.flush.interval.ms"] = 4000
+    data["faults"] = [
+        {"kind": "crash", "node": "mirror-1", "at": "9s", "for": "1s"},
+        {"kind": "partition", "node": "a", "peers": ["mirror-1"], "at": "14s", "for": "3s"},
+    ]
+    again = ["duplicate"]  # at least once
+    data["clusters"][1]["expect"] = {"permits": again}
+    result = run(parse(data, "mirror"), 1)
+    assert (result.verdict, result.anomalies, result.missing) == ("expected", again, [])
+    (told,) = [each for each in result.remarks if each.startswith("mirror a->b")]
+    copied, twice = (int(text.split()[0]) for text in told.split(": ")[1].split(" b, "))
+    assert copied > 450
+    assert 0 < twice < 200  # since the last commit of source offsets
+    assert told.endswith(" 0 that a has acknowledged are not (RPO)")
+
+
+@pytest.mark.parametrize(
+    ("mirror", "line"),
+    [
+        ({"source": "x", "target": "b"}, "mirrors.0.source: no cluster 'x'; allowed: a, b"),
+        ({"source": "a", "target": "a"}, "mirrors.0.target: give another cluster than the source"),
+        ({"source": "a", "target": "b", "config": {"offset.lag.max": -1}},
+         "mirrors.0.config.offset.lag.max: -1 is below 0"),
+    ],
+)  # fmt: skip
+def test_a_wrong_mirror_is_refused(mirror: dict[str, Any], line: str) -> None:
+    topics = [{"name": "t", "replication-factor": 3}]
+    clusters = [{"name": name, "topics": topics} for name in ("a", "b")]
+    data = {"name": "m", "claim": "c", "duration": "1s", "clusters": clusters, "mirrors": [mirror]}
+    with pytest.raises(ScenarioError) as refused:
+        parse(data, "x.toml")
+    assert str(refused.value) == f"x.toml: {line}"
