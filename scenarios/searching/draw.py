@@ -23,6 +23,7 @@ The following steps change some of the scenarios, in this order:
   are up to ten times Kafka's, the topic's settings change, the release is the newest, transactional
   ids have few epochs left, a segment holds a few batches, a broker loses ZooKeeper while leaders
   move.
+- Idle time, rates and the duration are lowered to a budget of exchanges (budget.py).
 - An operator sets quotas, upgrades the cluster, unregisters a broker (choices/operators.py).
 - Clusters of 4.1 have a share group (choices/share_groups.py), and most of these groups get faults
   of their own (choices/sharing.py).
@@ -46,6 +47,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
+from kafkasim.scenarios.searching.budget import within_budget
 from kafkasim.scenarios.searching.chains.chain import play_chain
 from kafkasim.scenarios.searching.chains.overtaken import overtaken
 from kafkasim.scenarios.searching.choices.clients import codecs, commits, partitioners
@@ -161,6 +163,7 @@ def draw(seed: int) -> dict[str, Any]:
     tamper_with_offsets(random.Random(f"swarm/{seed}/offsets"), data)
     assignors(random.Random(f"swarm/{seed}/assignors"), data)
     worlds(seed, data)
+    within_budget(random.Random(f"swarm/{seed}/budget"), data)
     client_quotas(random.Random(f"swarm/{seed}/quotas"), data)
     upgrades(random.Random(f"swarm/{seed}/upgrades"), data)
     unregistered(random.Random(f"swarm/{seed}/unregistered"), data)

@@ -54,7 +54,7 @@ def _producer(rng: random.Random) -> dict[str, Any]:
         "acks": rng.choice(("all", "all", "all", "1", "0")),
         "linger.ms": rng.choice((0, 0, 5, 100)),
         "request.timeout.ms": rng.choice((1000, 3000, 10_000)),
-        "delivery.timeout.ms": rng.choice((10_500, 20_000, 60_000)),
+        "delivery.timeout.ms": rng.choice((10_500, 20_000, 30_000)),
         "metadata.max.age.ms": rng.choice((5000, 30_000)),
         "max.in.flight.requests.per.connection": rng.choice((1, 5, 5)),
     }

@@ -1,26 +1,29 @@
-"""Historical bugs that the search finds in a seed of its own draws."""
+"""Historical bugs that the search found in a seed of its own draws.
+
+``tests/bugs/found`` holds each scenario as it was drawn, so a later change of the draw changes none
+of them; the run's seed is the one that drew it.
+"""
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
-from kafkasim.scenarios.searching.search import examine
+from kafkasim.analysis.judging.verdict import in_order
+from kafkasim.scenarios.language.spec import parse
+from kafkasim.scenarios.running.runner import run
 
-FOUND: dict[str, tuple[int, tuple[str, ...]]] = {
-    "B60-verification-error-seq-loop": (372, ("VERIFYORDER",)),
-    "B92-share-start-moves-back": (2264, ("accepted-again",)),
-    "B99-late-topic-is-all": (312, ("no-progress",)),
-    "B100-diverged-fetch-counts": (6, ("ISRDATA",)),
-    "B101-clock-goes-back": (14, ("no-progress",)),
-    "B102-failed-expiry-is-pending": (28, ("no-progress",)),
-}
-"""Variant, a seed that passes without it, and what fails with it."""
+FOUND = sorted((Path(__file__).parents[1] / "bugs" / "found").glob("*.json"))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("variant", FOUND)
-def test_a_seed_finds_the_bug(variant: str) -> None:
-    seed, anomalies = FOUND[variant]
-    found = examine(seed, [variant])
-    assert (found.verdict, found.anomalies) == ("fail", anomalies)
-    assert not examine(seed).failed
+@pytest.mark.parametrize("path", FOUND, ids=[path.stem for path in FOUND])
+def test_a_seed_finds_the_bug(path: Path) -> None:
+    found = json.loads(path.read_text(encoding="utf-8"))
+    scenario = parse(found["scenario"], path.name)
+    with_it = run(scenario, found["seed"], None, [found["variant"]])
+    failed = [name for name, fails in in_order(with_it.findings).items() if fails]
+    assert (with_it.verdict, failed) == ("fail", found["anomalies"])
+    assert run(scenario, found["seed"]).verdict != "fail"

@@ -7,7 +7,6 @@ import pytest
 from kafkasim.scenarios.language.nodes import epochs_used
 from kafkasim.scenarios.language.spec import parse
 from kafkasim.scenarios.searching.draw import draw
-from kafkasim.scenarios.searching.search import examine
 from kafkasim.scenarios.searching.worlds import histories
 
 
@@ -23,10 +22,3 @@ def test_some_ids_have_few_epochs_left_and_other_seeds_stay_as_they_are(
         32_766 - n for n in (*histories.LEFT, *histories.LEFT_TO_FENCES)
     }
     assert any(used)
-
-
-def test_the_search_finds_epochs_that_failed_fences_have_raised() -> None:
-    """B52: seed 95 passes without the variant."""
-    found = examine(95, ["B52-epoch-raised-by-failed-fence"])
-    assert (found.verdict, found.anomalies) == ("fail", ("needless-epoch",))
-    assert not examine(95).failed

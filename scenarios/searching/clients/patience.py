@@ -31,6 +31,11 @@ AT_ITS_BEGINNING = 0.5
 WHEN_GIVEN_UP = 0.4
 """The share of second hops that are late from the moment at which the sender gives a batch up."""
 
+LONGEST_MS = 30_000
+"""delivery.timeout.ms of a producer that outlasts most faults.
+
+With Kafka's two minutes a batch that is refused until it expires costs two minutes of idle time."""
+
 OF_PRODUCERS = (("Produce", "request"), ("Produce", "response"))
 """Hops at the producer; it waits longest for them."""
 
@@ -73,13 +78,13 @@ def patience(rng: random.Random, data: dict[str, Any], mode: str) -> None:
 def _hurry(rng: random.Random, producer: dict[str, Any]) -> float:
     """Let a producer give a batch up after a second or two; return after how many ms it does.
 
-    In some seeds it waits for Kafka's two minutes, so that only a request times out.
+    In some seeds it waits for longer than most faults last, so that only a request times out.
     """
     config = producer["config"]
     request, linger = rng.choice((400, 1000)), config.get("linger.ms", 5)
     config["request.timeout.ms"] = request
     gap = request + linger + rng.choice((200, 1000, 2000))
-    config["delivery.timeout.ms"] = gap if rng.random() < 0.6 else 120_000
+    config["delivery.timeout.ms"] = gap if rng.random() < 0.6 else LONGEST_MS
     if "transaction.timeout.ms" in config and rng.random() < 0.5:
         config["transaction.timeout.ms"] = 10_000  # so that it is not the coordinator that gives up
     return float(gap)
