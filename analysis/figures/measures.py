@@ -22,6 +22,8 @@ is linear in the trace.
 | failed_records | records whose callers got an error |
 | controllerless_s | seconds without an active controller that lives and is not paused |
 | rebalances, rebalance_downtime_s | generations; partition seconds of groups without owner |
+| task_downtime_s | task seconds of Kafka Streams in which no instance ran the task |
+| restored_bytes | of changelogs, read by active tasks of Kafka Streams before they ran |
 | share_latency_p50_ms, …p99, …max | of records that share groups have accepted; null of none |
 
 A partition of a group has no owner between two owners, and while its owner is dead or paused. The
@@ -90,6 +92,15 @@ LEADERSHIP = _tenures("""
     SELECT run, seq, t_us, node, '', '', kind
     FROM hosts JOIN (SELECT DISTINCT run, node FROM ControllerActive) USING (run, node)""")
 
+TASK_OWNERSHIP = _tenures("""
+    SELECT run, seq, t_us, node, group, task AS name,
+           IF(state = 'RUNNING', 'taken', 'given-up') AS kind
+    FROM TaskState WHERE role = 'active'
+    UNION ALL
+    SELECT run, seq, t_us, node, group, name, kind FROM hosts JOIN (
+        SELECT DISTINCT run, node, group, task AS name
+        FROM TaskState WHERE role = 'active') USING (run, node)""")
+
 SHARE_ACCEPTED = """
     -- When the member of a share group first heard that its acceptance of a record is persisted.
     SELECT run, group, topic_id, partition, told.offsets AS offset, min(t_us) AS accepted_us
@@ -102,6 +113,7 @@ VIEWS = {
     "hosts": HOSTS,
     "ownership": OWNERSHIP,
     "leadership": LEADERSHIP,
+    "task_ownership": TASK_OWNERSHIP,
     "share_accepted": SHARE_ACCEPTED,
 }
 
@@ -184,9 +196,17 @@ _CONTROLLERLESS = f"""
     SELECT run, {_VACANT} AS controllerless_s
     FROM leadership JOIN clock USING (run) WHERE NOT held GROUP BY run"""
 
+_TASKS = f"""
+    SELECT run, {_VACANT} AS task_downtime_s
+    FROM task_ownership JOIN clock USING (run) WHERE NOT held GROUP BY run"""
+
+_RESTORED = """
+    SELECT run, sum(size_bytes) AS restored_bytes
+    FROM Restored WHERE role = 'active' GROUP BY run"""
+
 _PARTS = (
     _PARTITIONS, _ISR, _CONTROLLERS, _LATENCY, _LOST, _COPIES, _REDELIVERED, _FAILED, _REBALANCES,
-    _DOWNTIME, _CONTROLLERLESS, _SHARE_LATENCY,
+    _DOWNTIME, _CONTROLLERLESS, _SHARE_LATENCY, _TASKS, _RESTORED,
 )  # fmt: skip
 
 MEASURES = f"""
@@ -212,6 +232,8 @@ MEASURES = f"""
            coalesce(failed_records, 0) AS failed_records,
            coalesce(rebalances, 0) AS rebalances,
            coalesce(rebalance_downtime_s, 0D) AS rebalance_downtime_s,
+           coalesce(task_downtime_s, 0D) AS task_downtime_s,
+           coalesce(restored_bytes, 0) AS restored_bytes,
            share_ranks[0] / 1e3 AS share_latency_p50_ms,
            share_ranks[1] / 1e3 AS share_latency_p99_ms, share_latency_max_ms
     FROM clock {" ".join(f"LEFT JOIN ({part}) USING (run)" for part in _PARTS)}

@@ -61,6 +61,9 @@ def _log_start(fact: facts.LogStart) -> str:
     return "records-deleted" if fact.reason == "delete-records" else ""
 
 
+LONG_RESTORE = 1000
+"""Records that a task of Kafka Streams has to read before it runs: a long restore."""
+
 TOLD: dict[type, Callable[[Any], str]] = {
     facts.BrokerState: lambda fact: (
         "duplicate-refused" if fact.state == "DUPLICATE_BROKER_REGISTRATION" else ""
@@ -95,6 +98,12 @@ TOLD: dict[type, Callable[[Any], str]] = {
     ),
     facts.InstanceIdHeld: lambda fact: f"instance-id-held:{fact.error}",
     facts.MetadataSnapshot: lambda fact: f"snapshot:{fact.event}",
+    facts.RestoreBegan: lambda fact: (
+        "long-restore"
+        if fact.role == "active" and fact.end_offset - fact.start_offset >= LONG_RESTORE
+        else ""
+    ),
+    facts.StateWiped: lambda fact: f"state-wiped:{fact.reason}",
     facts.ApplicationFailed: lambda fact: f"application-failed:{fact.exception}",
     facts.DiskFilled: lambda _: "disk-filled",
     facts.RestartBackOff: lambda _: "restarted",

@@ -81,6 +81,8 @@ AMOUNTS = (
     Measure("failed-records", "records whose send failed", "records", "mean"),
     Measure("rebalances", "rebalances", ""),
     Measure("rebalance-downtime-s", "without owner in a group", "partition seconds"),
+    Measure("task-downtime-s", "tasks of Kafka Streams that nobody runs", "task seconds"),
+    Measure("restored-bytes", "restored by Kafka Streams", "bytes"),
     Measure("exchanges-per-second", "requests and responses", "1/s"),
     Measure("sim-seconds", "simulated time", "s"),
 )  # fmt: skip

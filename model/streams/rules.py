@@ -9,7 +9,7 @@ from kafkasim.model.streams.processors.rules import OperatorRules
 
 
 class StreamsRules(OperatorRules):
-    """What an application of Kafka Streams decides."""
+    """What an application of Kafka Streams decides; its operators' rules are among them."""
 
     # The assignment.
 

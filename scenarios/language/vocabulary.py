@@ -100,6 +100,8 @@ OBSERVATIONS: Mapping[str, str] = {
     "load-in-progress": "a coordinator that still loads refused a request; detail: its kind",
     "long-load": "a new coordinator loaded its partition for a second or more; detail: groups,"
     " transactions",
+    "long-restore": "an active task of Kafka Streams had 1000 records or more to restore",
+    "state-wiped": "the state of a task was deleted; detail: dirty, corrupted, cleaner, …",
     "transaction-committed": "a producer was told that its transaction is committed",
     "transaction-aborted": "a producer was told that its transaction is aborted",
     "producer-fenced": "a producer learned that another one has its transactional id",

@@ -85,6 +85,7 @@ class ClientHosts:
         self._configs: dict[str, dict[str, Config]] = {}  # by host, then by client
         self._starts: list[tuple[int, Callable[[], None]]] = []  # (µs from ready, start)
         self._restarts = Restarts(world, self.control)
+        self.streams_inputs: dict[str, list[str]] = {}  # application.id -> topics that it reads
         self._add_workloads()
         if scenario.streams:
             self._add_streams()
@@ -149,11 +150,12 @@ class ClientHosts:
 
     def _add_streams(self) -> None:
         """Add the instances of Kafka Streams; other runs import nothing of it."""
-        from kafkasim.scenarios.running.streaming import Conversions, StreamsApplication
+        from kafkasim.scenarios.running.streaming import Conversions, StreamsApplication, inputs
 
         shared = Conversions(self._payloads)  # by all instances: they exchange records
         number = 0
         for table in self._scenario.streams:
+            self.streams_inputs[table.application_id] = inputs(table)
             for _ in range(table.count):
                 number += 1
                 node = f"streams-{number}"

@@ -204,6 +204,10 @@ class Convergence:
                 yield from self._unowned(workload.group, topic_ids)
             if workload.kind == "processor":
                 yield from self._given.uncommitted(workload.group, topic_ids)
+        for group, names in self._cluster.clients.streams_inputs.items():
+            if any(self._runs(node) for node in self._cluster.clients.members[group]):
+                topic_ids = [known[name] for name in names if name in known]
+                yield from self._behind(group, topic_ids, {})
 
     def _behind(
         self, group: str, topic_ids: list[str], resets: Mapping[tuple[Place, str], int]

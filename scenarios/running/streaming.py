@@ -153,6 +153,16 @@ class StreamsPort:
             task.result()  # raises in the loop
 
 
+def inputs(table: StreamsTable) -> list[str]:
+    """Return the topics that an application reads and does not create."""
+    return [
+        topic
+        for each in topology_of(table.topology).subtopologies(table.application_id)
+        for topic in each.source_topics
+        if topic not in each.repartition_topics
+    ]
+
+
 def internal_topics(table: StreamsTable) -> list[str]:
     """Return the topics that an application creates."""
     found = []

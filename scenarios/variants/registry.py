@@ -13,6 +13,7 @@ from kafkasim.scenarios.variants.bugs.isr import ISR
 from kafkasim.scenarios.variants.bugs.mirrors import MIRROR_BUGS
 from kafkasim.scenarios.variants.bugs.raft import RAFT
 from kafkasim.scenarios.variants.bugs.share_answers import SHARE_BUGS
+from kafkasim.scenarios.variants.bugs.streams import STREAMS
 from kafkasim.scenarios.variants.bugs.transactions import TRANSACTIONS
 from kafkasim.scenarios.variants.bugs.truncation import TRUNCATION
 from kafkasim.scenarios.variants.mutations import MUTATIONS
@@ -32,8 +33,13 @@ BUGS: tuple[Variant, ...] = tuple(
             *SHARE_BUGS,
             *ACCESS,
             *MIRROR_BUGS,
+            *STREAMS,
         ),
-        key=lambda variant: (variant.id[0] != "B", int(variant.id[1:].partition("-")[0])),
+        key=lambda variant: (
+            variant.id[0] != "B",
+            variant.id[0],
+            int(variant.id[1:].partition("-")[0]),
+        ),
     )
 )
 """The historical bugs. Each has a script of its own name in scenarios/catalogue/bugs."""

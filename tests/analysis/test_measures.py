@@ -104,6 +104,7 @@ EXPECTED = {
     "latency_p50_ms": 1.0, "latency_p99_ms": 4.92, "latency_p999_ms": 4.992, "latency_max_ms": 5.0,
     "acked_records": 3, "lost_records": 1, "lost_per_million": 1e6 / 3, "duplicate_records": 1,
     "redelivered_records": 3, "failed_records": 2, "rebalances": 2, "rebalance_downtime_s": 20.0,
+    "task_downtime_s": 0.0, "restored_bytes": 0,
     "share_latency_p50_ms": 4000.0, "share_latency_p99_ms": 5970.0, "share_latency_max_ms": 6000.0,
 }  # fmt: skip
 

@@ -93,10 +93,17 @@ class TaskExecutor:
         committed = 0
         for task in tasks:
             if task.commit_needed:
+                self.tell_without_offsets(task, prepared)
                 task.made_progress()
                 committed += 1
                 await task.post_commit(False)
         return committed
+
+    @staticmethod
+    def tell_without_offsets(task: Task, prepared: Prepared) -> None:
+        """Tell the trace that what a task without consumed inputs has written is committed."""
+        if isinstance(task, StreamTask) and task not in prepared:
+            task.on_committed({})
 
     async def prepare(self, task: Task, prepared: Prepared) -> None:
         """Prepare the commit of a task."""

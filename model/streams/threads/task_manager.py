@@ -253,6 +253,8 @@ class TaskManager:
             first, dirty = error, list(prepared)
         for task in tasks:
             if task not in dirty:
+                if task.commit_needed and first is None:
+                    self.executor.tell_without_offsets(task, prepared)
                 await task.post_commit(True)
         for task in others if prepared else ():
             if task not in dirty:
