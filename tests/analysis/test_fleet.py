@@ -39,15 +39,13 @@ def fleet(
     spark: SparkSession, tiny: Configuration, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Path, Summary, Told]:
     """A fleet of the seeds 1 to 3, what it did, and the progress that it reported."""
-    from kafkasim.analysis import fleet
+    from kafkasim.analysis.fleet import run_fleet
 
     told: Told = []
     place = tmp_path_factory.mktemp("fleet")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fleet, "REPLAY_EVERY", 2)
-        done = fleet.run_fleet(
-            spark, [tiny], [1, 2, 3], str(place), lambda done, total, _: told.append((done, total))
-        )
+    done = run_fleet(
+        spark, [tiny], [1, 2, 3], str(place), lambda done, total, _: told.append((done, total))
+    )
     return place, done, told
 
 
