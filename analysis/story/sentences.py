@@ -65,7 +65,7 @@ SAID: dict[str, tuple[str, Template]] = {
         ),
     "ApplicationFailed": ("", lambda row: "the application of {node} ({task}) raised {exception}"
         + ": {reason}" * bool(row["reason"]) + ", at {frame}" * bool(row["traceback"])
-        + "; the process ends without closing its clients" * bool(row["ended"])),
+        + "; the process ends, and what it left open is cut" * bool(row["ended"])),
     "RestartBackOff": ("", "the restart policy of {node} starts its process again in {lasts}"),
     # Logs.
     "Appended": ("1.7", ("{node}, leader of {place} in leader epoch {leader_epoch}, appends"

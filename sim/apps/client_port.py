@@ -123,7 +123,7 @@ class ClientPort:
         return [task for task in self._loop.tasks() if task is not running]
 
     def exit(self) -> None:
-        """End the process: its application has returned, and clients are not closed."""
+        """End the process: its application has returned; clients that it left open are cut."""
         if not self._loop.dead:
             self._exit("shutdown" if self.stopping else "application-returned")
 
