@@ -77,7 +77,10 @@ CHANGES = Before(("PartitionChanged",), PLACE, 2)
 REPLICA_HISTORY = Preceded((*HISTORY, CHANGES), "", (*ROLES, *LOG))
 """What happened to the replica of a row; the last change of its log or its role is decisive."""
 
-HOST_HISTORY = Preceded((Before(HOST, ("node",), 3),))
+HOST_RECORDS = (Before(HOST, ("node",), 3),)
+HOST_HISTORY = Preceded(HOST_RECORDS)
+TASK = ("group", "task")
+MIRRORED = Before(("OffsetSynced",), ("topic", "partition"), 4)
 GROUP = Before(("GroupState",), ("group",), 4)
 COMMITTED = ("group", "topic", "partition")
 
@@ -119,6 +122,19 @@ PRECEDED: Mapping[str, Preceded] = {
     "VERIFYORDER": Preceded(
         (Before(("BatchUnverified",), (*REPLICA, "producer_id"), 3),),
         "a lower sequence waits for its verification, and is out of order from now on",
+    ),
+    **dict.fromkeys(("wrong-output", "wrong-state"), Preceded(
+        (Before(("TaskState", "Restored", "Checkpointed", "StateWiped"), TASK, 6), *HOST_RECORDS),
+        "the records that the task took before give another state",
+        ("StateWiped", "Checkpointed", "Restored"),
+    )),
+    **dict.fromkeys(("translated-past", "checkpoint-regression"), Preceded(
+        (MIRRORED, Before(("CheckpointEmitted",), COMMITTED, 2)),
+        "group {group} would continue at {downstream} in the target",
+    )),
+    **dict.fromkeys(
+        ("mirror-gap", "mirror-disorder", "skipped-at-failover"),
+        Preceded((MIRRORED, *HOST_RECORDS)),
     ),
     "EXCL": Preceded(
         (Before(("GroupAssigned",), ("group", "generation"), 6), GROUP,

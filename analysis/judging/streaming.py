@@ -65,7 +65,7 @@ class Session:
 
 
 class StreamsOutputs:
-    """lost-output, duplicate-output, wrong-output, wrong-state, task-held-twice."""
+    """lost-output, duplicate-output, wrong-output, wrong-state."""
 
     def __init__(
         self, trace: FactSource, history: History, applications: Mapping[str, str]

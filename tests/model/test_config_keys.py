@@ -24,6 +24,7 @@ from kafkasim.model.config import (
 from kafkasim.model.config.clients import ShareConsumerConfig
 from kafkasim.model.config.share_groups import ShareGroupSettings
 from kafkasim.model.config.streams import StreamsConfig
+from kafkasim.model.connect.config import MirrorConfig
 from kafkasim.model.zookeeper.config import ZooKeeperConfig
 
 KINDS = (
@@ -36,6 +37,7 @@ KINDS = (
     ShareGroupSettings,
     LegacyConsumerConfig,
     StreamsConfig,
+    MirrorConfig,
     ZooKeeperConfig,
 )
 ROOTS = ("model", "sim", "scenarios/running")

@@ -208,7 +208,9 @@ def test_what_fetches_and_metadata_told_is_known_without_a_call(tmp_path: Path) 
                 " aiokafka.coordinator.protocol, aiokafka.coordinator.assignors,"
                 " aiokafka.coordinator.assignors.abstract,"
                 " aiokafka.coordinator.assignors.roundrobin,"
-                " aiokafka.coordinator.assignors.range, aiokafka.admin, aiokafka.admin.client,"
+                " aiokafka.coordinator.assignors.range, aiokafka.partitioner, aiokafka.consumer,"
+                " aiokafka.consumer.consumer, aiokafka.producer, aiokafka.producer.producer,"
+                " aiokafka.admin, aiokafka.admin.client,"
                 " aiokafka.admin.config_resource, aiokafka.admin.new_partitions,"
                 " aiokafka.admin.new_topic, aiokafka.admin.records_to_delete"
             ),

@@ -306,7 +306,7 @@ class NewClients(TransactionCoordinatorMachine):
 
 SETTINGS = settings(max_examples=60, stateful_step_count=30, deadline=None)
 TWINS = settings(
-    max_examples=300,
+    max_examples=1500,  # what is drawn depends on the modules that the process has imported
     stateful_step_count=30,
     deadline=None,
     database=None,
