@@ -11,7 +11,7 @@ import typer
 
 from kafkasim.scenarios.commands.common import InputError, one_line
 from kafkasim.scenarios.commands.errors import INPUT_ERRORS
-from kafkasim.sim.trace.store import MANIFEST_FILE, TRACE_FILE
+from kafkasim.sim.trace.store import MANIFEST_FILE, TRACE_FILE, read_manifest
 
 RunName = Annotated[
     str,
@@ -20,6 +20,19 @@ RunName = Annotated[
         help="The run of a fleet, e.g. split-brain/seed-000007, or its seed.",
     ),
 ]  # fmt: skip
+
+
+def refuse_several_clusters(directory: Path, command: str) -> None:
+    """Refuse the run of a scenario with several clusters.
+
+    Raises:
+        InputError: the run has several clusters, which the command would mix.
+    """
+    named = [str(each["name"]) for each in read_manifest(directory)["spec"].get("clusters", [])]
+    if named:
+        raise InputError(
+            f"{directory}: the run has the clusters {', '.join(named)}; {command} takes one cluster"
+        )
 
 
 @contextmanager

@@ -19,7 +19,11 @@ from kafkasim.analysis.figures import describe as views
 from kafkasim.analysis.figures import quorum as quorums
 from kafkasim.scenarios.commands.common import InputError, say, say_json, status
 from kafkasim.scenarios.commands.exits import OK
-from kafkasim.scenarios.commands.places import RunName, run_directory
+from kafkasim.scenarios.commands.places import (
+    RunName,
+    refuse_several_clusters,
+    run_directory,
+)
 from kafkasim.scenarios.commands.runs import Apps, Settings, Variants, run_request
 from kafkasim.scenarios.running.stored import explain as explain_run
 from kafkasim.scenarios.running.stored import state_at
@@ -89,6 +93,7 @@ def describe(
     moment, according to the trace. A value that is not in the trace is shown as —.
     """
     with run_directory(place, run) as directory:
+        refuse_several_clusters(directory, "describe")
         state = state_at(directory, at, logs=what is View.log_dirs)
     if what is View.topics:
         selection = views.Selection(

@@ -72,6 +72,7 @@ def test_a_cluster_beside_another_one_is_what_it_is_alone(tmp_path: Path) -> Non
     ]
     assert {both.topics[each.topic_id] for each in both.findings} == {"b:orders"}
     assert replay(tmp_path / "both").identical
+    assert invoke(["describe", str(tmp_path / "both"), "topics"]) == 2  # it would mix them
     stored = facts_of(pq.read_table(tmp_path / "both" / TRACE_FILE))
     assert judge_stored(read_manifest(tmp_path / "both"), stored) == both.findings
 
