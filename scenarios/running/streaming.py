@@ -157,7 +157,9 @@ def inputs(table: StreamsTable) -> list[str]:
     """Return the topics that an application reads and does not create."""
     return [
         topic
-        for each in topology_of(table.topology).subtopologies(table.application_id)
+        for each in topology_of(table.topology, load=load_processor).subtopologies(
+            table.application_id
+        )
         for topic in each.source_topics
         if topic not in each.repartition_topics
     ]
