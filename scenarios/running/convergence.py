@@ -208,6 +208,7 @@ class Convergence:
             if any(self._runs(node) for node in self._cluster.clients.members[group]):
                 topic_ids = [known[name] for name in names if name in known]
                 yield from self._behind(group, topic_ids, {})
+                yield from self._given.uncommitted(group, topic_ids)
 
     def _behind(
         self, group: str, topic_ids: list[str], resets: Mapping[tuple[Place, str], int]
@@ -380,6 +381,11 @@ class GivenSoFar:
     def on_ProcessorStarted(self, _s: int, _t: int, n: str, fact: facts.ProcessorStarted) -> None:
         """Follow a processor."""
         self._nodes[n] = fact.group
+
+    def on_StreamsStarted(self, _s: int, _t: int, n: str, fact: facts.StreamsStarted) -> None:
+        """Follow an application of Kafka Streams that writes in transactions, as a processor."""
+        if fact.guarantee == "exactly_once_v2":
+            self._nodes[n] = fact.group
 
     def on_TransactionBegun(self, _s: int, _t: int, n: str, fact: facts.TransactionBegun) -> None:
         """Take the producer id of a processor."""
