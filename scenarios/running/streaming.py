@@ -20,6 +20,7 @@ from kafkasim.model.streams.port import Promise
 from kafkasim.model.streams.records import serialized
 from kafkasim.model.streams.rules import StreamsRules
 from kafkasim.model.streams.threads.instance import Environment, KafkaStreams
+from kafkasim.model.streams.topology.topology import Subtopology
 from kafkasim.scenarios.applications.session import Payload, Payloads
 from kafkasim.scenarios.language.tables import StreamsTable
 from kafkasim.scenarios.running.workloads import Control
@@ -153,13 +154,15 @@ class StreamsPort:
             task.result()  # raises in the loop
 
 
+def _subtopologies(table: StreamsTable) -> tuple[Subtopology, ...]:
+    return topology_of(table.topology, load=load_processor).subtopologies(table.application_id)
+
+
 def inputs(table: StreamsTable) -> list[str]:
     """Return the topics that an application reads and does not create."""
     return [
         topic
-        for each in topology_of(table.topology, load=load_processor).subtopologies(
-            table.application_id
-        )
+        for each in _subtopologies(table)
         for topic in each.source_topics
         if topic not in each.repartition_topics
     ]
@@ -168,9 +171,7 @@ def inputs(table: StreamsTable) -> list[str]:
 def internal_topics(table: StreamsTable) -> list[str]:
     """Return the topics that an application creates."""
     found = []
-    for each in topology_of(table.topology, load=load_processor).subtopologies(
-        table.application_id
-    ):
+    for each in _subtopologies(table):
         logs = [
             topic for topic in each.changelog_topics.values() if topic not in each.source_topics
         ]

@@ -48,7 +48,6 @@ from kafkasim.model.facts import (
     TopicCreated,
     TopicDeleted,
 )
-from kafkasim.model.messages.clients.acls import AclBinding
 from kafkasim.model.records import RecordBatch
 
 
@@ -176,12 +175,12 @@ class CommittedMetadata:
     def _acl_added(
         self, record: AccessControlEntryRecord, offset: int, batch: RecordBatch, before: Any
     ) -> AclChanged:
-        return _acl_changed(offset, True, record.id, record.binding)
+        return AclChanged(offset, True, record.id, *record.binding)
 
     def _acl_removed(
         self, record: RemoveAccessControlEntryRecord, offset: int, batch: RecordBatch, before: Any
     ) -> AclChanged:
-        return _acl_changed(offset, False, record.id, before)
+        return AclChanged(offset, False, record.id, *before)
 
     def _broker_changed(
         self, record: Any, offset: int, batch: RecordBatch, before: Any
@@ -210,21 +209,6 @@ class _CreatedTopics:
             elif type(record) is ConfigRecord and record.name == "min.insync.replicas":
                 if record.value is not None:
                     self.min_isr[record.topic] = int(record.value)
-
-
-def _acl_changed(offset: int, added: bool, key: str, binding: AclBinding) -> AclChanged:
-    return AclChanged(
-        offset,
-        added,
-        key,
-        binding.resource_type,
-        binding.name,
-        binding.pattern_type,
-        binding.principal,
-        binding.host,
-        binding.operation,
-        binding.permission,
-    )
 
 
 def _before(image: MetadataImage, record: Any) -> Any:

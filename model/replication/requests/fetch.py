@@ -201,11 +201,11 @@ class PartlyRefusedFetch:
     def __init__(self, inner: FetchContext, refuses: Callable[[str], Errors]) -> None:
         self._inner = inner
         self._errors: dict[TopicPartition, Errors] = {}
-        self._allowed: Wanted = []
-        for asked, partition in inner.wanted():
+        self._some_allowed = False
+        for asked, _ in inner.wanted():
             error = refuses(asked.tp.topic)
             if error is NONE:
-                self._allowed.append((asked, partition))
+                self._some_allowed = True
             else:
                 self._errors[asked.tp] = error
 
@@ -216,7 +216,7 @@ class PartlyRefusedFetch:
 
     def is_empty(self) -> bool:
         """Return whether there is nothing to wait for."""
-        return self._inner.is_empty() or bool(self._errors and not self._allowed)
+        return self._inner.is_empty() or bool(self._errors and not self._some_allowed)
 
     def wanted(self) -> Wanted:
         """Return the partitions to read."""

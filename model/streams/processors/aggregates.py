@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kafkasim.model.streams.processors.context import Context, Dropped, Processor
-from kafkasim.model.streams.processors.tables import Forwarder, TableOperator
+from kafkasim.model.streams.processors.context import Dropped, Processor
+from kafkasim.model.streams.processors.tables import TableOperator, TableProcessor
 from kafkasim.model.streams.records import StreamRecord, timestamped
 from kafkasim.model.streams.topology.nodes import StoreSpec
 
@@ -29,17 +29,8 @@ class StreamAggregate(TableOperator):
         return StreamAggregateProcessor(self)
 
 
-class StreamAggregateProcessor(Processor):
+class StreamAggregateProcessor(TableProcessor[StreamAggregate]):
     """The aggregate's timestamp is the largest of its records'."""
-
-    def __init__(self, operator: StreamAggregate) -> None:
-        self._operator = operator
-
-    def init(self, context: Context) -> None:
-        """Find the store."""
-        super().init(context)
-        self._store = context.store(self._operator.stores[0].name)
-        self._forwarder = Forwarder(context, self._store, self._operator.sends_old)
 
     def process(self, record: StreamRecord) -> None:
         """Update the aggregate of the record's key; forward it."""

@@ -16,7 +16,7 @@ from kafkasim.model.streams.processors.context import (
     Processor,
     StreamsFailure,
 )
-from kafkasim.model.streams.processors.tables import Forwarder, TableOperator, ValueGetter
+from kafkasim.model.streams.processors.tables import TableOperator, TableProcessor, ValueGetter
 from kafkasim.model.streams.records import (
     UNKNOWN,
     Change,
@@ -72,19 +72,8 @@ class TableMap(TableOperator):
         return TableMapProcessor(self)
 
 
-class TableMapProcessor(Processor):
+class TableMapProcessor(TableProcessor[TableMap]):
     """Computes the new value, and the old one if it is sent."""
-
-    def __init__(self, operator: TableMap) -> None:
-        self._operator = operator
-        self._store: Any = None
-
-    def init(self, context: Context) -> None:
-        """Find the store, if there is one."""
-        super().init(context)
-        if self._operator.stores:
-            self._store = context.store(self._operator.stores[0].name)
-            self._forwarder = Forwarder(context, self._store, self._operator.sends_old)
 
     def process(self, record: StreamRecord) -> None:
         """Forward the change; a filter is silent about a key that stays out."""
@@ -160,17 +149,8 @@ class TableAggregate(TableOperator):
         return TableAggregateProcessor(self)
 
 
-class TableAggregateProcessor(Processor):
+class TableAggregateProcessor(TableProcessor[TableAggregate]):
     """Takes the changes that come through the repartition topic."""
-
-    def __init__(self, operator: TableAggregate) -> None:
-        self._operator = operator
-
-    def init(self, context: Context) -> None:
-        """Find the store."""
-        super().init(context)
-        self._store = context.store(self._operator.stores[0].name)
-        self._forwarder = Forwarder(context, self._store, self._operator.sends_old)
 
     def process(self, record: StreamRecord) -> None:
         """Subtract, add, put, forward."""
@@ -320,19 +300,8 @@ class TableJoinMerger(TableOperator):
         return TableJoinMergeProcessor(self)
 
 
-class TableJoinMergeProcessor(Processor):
+class TableJoinMergeProcessor(TableProcessor[TableJoinMerger]):
     """Keeps and forwards the changes of both sides."""
-
-    def __init__(self, operator: TableJoinMerger) -> None:
-        self._operator = operator
-        self._store: Any = None
-
-    def init(self, context: Context) -> None:
-        """Find the store, if there is one."""
-        super().init(context)
-        if self._operator.stores:
-            self._store = context.store(self._operator.stores[0].name)
-            self._forwarder = Forwarder(context, self._store, self._operator.sends_old)
 
     def process(self, record: StreamRecord) -> None:
         """Put and forward the change."""

@@ -9,7 +9,7 @@ whether something downstream needs old values, and how another processor looks u
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from kafkasim.model.streams.processors.context import Context, Dropped, Processor
 from kafkasim.model.streams.records import (
@@ -106,10 +106,13 @@ class TableSource(TableOperator):
         return TableSourceProcessor(self)
 
 
-class TableSourceProcessor(Processor):
-    """A record with an older timestamp still wins; null deletes; a null key is dropped."""
+Operator = TypeVar("Operator", bound=TableOperator)
 
-    def __init__(self, operator: TableSource) -> None:
+
+class TableProcessor(Processor, Generic[Operator]):
+    """The processor of an operator that makes a table, with the table's store if it has one."""
+
+    def __init__(self, operator: Operator) -> None:
         self._operator = operator
         self._store: Any = None
 
@@ -119,6 +122,10 @@ class TableSourceProcessor(Processor):
         if self._operator.stores:
             self._store = context.store(self._operator.stores[0].name)
             self._forwarder = Forwarder(context, self._store, self._operator.sends_old)
+
+
+class TableSourceProcessor(TableProcessor[TableSource]):
+    """A record with an older timestamp still wins; null deletes; a null key is dropped."""
 
     def process(self, record: StreamRecord) -> None:
         """Put the value, and forward the change."""

@@ -25,20 +25,7 @@ async def remove_acls(port: ClientPort, operation: OperationTable) -> list[tuple
     An entry that does not exist is no error, as with kafka-acls.
     """
     bindings = [entry for table in operation.acls for entry in table.bindings]
-    filters = tuple(
-        [
-            AclFilter(
-                each.resource_type,
-                each.name,
-                each.pattern_type,
-                each.principal,
-                each.host,
-                each.operation,
-                each.permission,
-            )
-            for each in bindings
-        ]
-    )
+    filters = tuple([AclFilter(*each) for each in bindings])
     answer = await port.call("admin.delete_acls", filters)
     return [
         (acl_text(each), error, message or f"{len(deleted)} removed")
