@@ -34,16 +34,28 @@ class Courts:
 
     def verdict(self, ready_us: int) -> Verdict:
         """Return the verdict on a run that was ready at ``ready_us``, with all findings."""
-        between = [
-            replace(found, expected_by=PERMITTED) if found.name in self._permits else found
-            for found in self._mirrored.finish()
-        ]
         own = [
             _of(name, found)
             for name, court in self._courts.items()
             for found in court.verdict(ready_us).findings
         ]
-        return Verdict([*own, *between])
+        return Verdict([*own, *self._between()])
+
+    def verdict_on(self, cluster: str, ready_us: int) -> Verdict:
+        """Return the verdict on one cluster, with what is found of mirrors of its topics."""
+        court = self._courts[cluster]
+        between = [found for found in self._between() if found.topic_id in court.topics]
+        return Verdict([*court.verdict(ready_us).findings, *between])
+
+    def _between(self) -> list[Finding]:
+        return [
+            replace(found, expected_by=PERMITTED) if found.name in self._permits else found
+            for found in self._mirrored.finish()
+        ]
+
+    def of(self, cluster: str) -> Court:
+        """Return the court of a cluster."""
+        return self._courts[cluster]
 
     @property
     def topics(self) -> dict[str, str]:
@@ -112,13 +124,18 @@ def judge_stored(
         rows: its facts with their ``seq``, time in µs and node, in the order of ``seq``.
     """
     trace = StoredTrace()
+    courts = courts_of(manifest, trace)
+    trace.feed(rows)
+    return courts.verdict(manifest["ready_us"]).findings
+
+
+def courts_of(manifest: Mapping[str, Any], trace: StoredTrace) -> Courts:
+    """Return the courts of a stored run, which hear the facts that ``trace`` is fed."""
     judged_by = manifest["judged_by"]
     mirrors = [MirrorSettings(**each) for each in judged_by.get("mirrors", ())]
     courts = {
         name: Court(ClusterFacts(trace, name) if name else trace, settings_of(settings))
         for name, settings in judged_by.get(CLUSTERS, {"": judged_by}).items()
     }
-    mirrored = Mirrored(trace, mirrors)
-    trace.feed(rows)
     permits = judged_by["permits"] if CLUSTERS in judged_by else ()
-    return Courts(courts, mirrored, permits).verdict(manifest["ready_us"]).findings
+    return Courts(courts, Mirrored(trace, mirrors), permits)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Sized
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -44,6 +44,12 @@ def one_line(error: BaseException) -> str:
 def say(text: str = "") -> None:
     """Print plain text to stdout, never wrapped, never coloured."""
     sys.stdout.write(text + "\n")
+
+
+def heading(cluster: str, shown: Sized) -> None:
+    """Print the name of a cluster above what is said of it, if several are shown."""
+    if len(shown) > 1:
+        say(f"cluster {cluster}:")
 
 
 def say_json(thing: Any) -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from tempfile import TemporaryDirectory
+from typing import Annotated, Any
 
 import typer
 
 from kafkasim.scenarios.commands.common import InputError, one_line
 from kafkasim.scenarios.commands.errors import INPUT_ERRORS
+from kafkasim.scenarios.running.one_cluster import write_one_cluster
 from kafkasim.sim.trace.store import MANIFEST_FILE, TRACE_FILE, read_manifest
 
 RunName = Annotated[
@@ -21,18 +23,13 @@ RunName = Annotated[
     ),
 ]  # fmt: skip
 
-
-def refuse_several_clusters(directory: Path, command: str) -> None:
-    """Refuse the run of a scenario with several clusters.
-
-    Raises:
-        InputError: the run has several clusters, which the command would mix.
-    """
-    named = [str(each["name"]) for each in read_manifest(directory)["spec"].get("clusters", [])]
-    if named:
-        raise InputError(
-            f"{directory}: the run has the clusters {', '.join(named)}; {command} takes one cluster"
-        )
+ClusterName = Annotated[
+    str,
+    typer.Option(
+        "--cluster", metavar="NAME", show_default="each in turn",
+        help="Of a run of several clusters: only this one.",
+    ),
+]  # fmt: skip
 
 
 @contextmanager
@@ -62,6 +59,31 @@ def run_directory(place: Path, run: str = "") -> Iterator[Path]:
             f"{path}: no finished run in this directory (no {MANIFEST_FILE}); give the directory of"
             " a run (run --out DIR), or of a fleet"
         )
+
+
+@contextmanager
+def cluster_directories(place: Path, run: str = "", cluster: str = "") -> Iterator[dict[str, Path]]:
+    """Yield the directories of one stored run, by cluster: one for each that is to be shown.
+
+    Of a run of several clusters these are all of them, or ``cluster``, each as if it were alone.
+    A run of one cluster has the name "".
+
+    Raises:
+        InputError: there is no such run, or no such cluster in it.
+    """
+    with run_directory(place, run) as directory, TemporaryDirectory(prefix="kafkasim-") as scratch:
+        names = clusters_of(read_manifest(directory))
+        if cluster not in ("", *names):
+            there = f"the clusters {', '.join(names)}" if names else "one cluster, without a name"
+            raise InputError(f"--cluster {cluster}: the run has {there}")
+        shown = [cluster] if cluster else names
+        alone = {each: write_one_cluster(directory, each, Path(scratch) / each) for each in shown}
+        yield alone or {"": directory}
+
+
+def clusters_of(manifest: Mapping[str, Any]) -> list[str]:
+    """Return the names of the clusters of a stored run; one without names has none."""
+    return [str(each["name"]) for each in (manifest.get("spec") or {}).get("clusters", ())]
 
 
 @contextmanager

@@ -6,6 +6,7 @@ anomaly.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,13 +18,10 @@ from kafkasim.analysis.explain.chain import Explanation
 from kafkasim.analysis.explain.explain import firsts
 from kafkasim.analysis.figures import describe as views
 from kafkasim.analysis.figures import quorum as quorums
-from kafkasim.scenarios.commands.common import InputError, say, say_json, status
+from kafkasim.analysis.figures.state import ClusterState
+from kafkasim.scenarios.commands.common import InputError, heading, say, say_json, status
 from kafkasim.scenarios.commands.exits import OK
-from kafkasim.scenarios.commands.places import (
-    RunName,
-    refuse_several_clusters,
-    run_directory,
-)
+from kafkasim.scenarios.commands.places import ClusterName, RunName, cluster_directories
 from kafkasim.scenarios.commands.runs import Apps, Settings, Variants, run_request
 from kafkasim.scenarios.running.stored import explain as explain_run
 from kafkasim.scenarios.running.stored import state_at
@@ -86,30 +84,28 @@ def describe(
         bool, typer.Option("--unavailable", help="topics: only partitions without a live leader.")
     ] = False,
     run: RunName = "",
+    cluster: ClusterName = "",
 ) -> int:
     """Show the cluster of a run at a moment, as Kafka's own tools do.
 
     The state is what the controller, the leaders and the group coordinators had committed by that
     moment, according to the trace. A value that is not in the trace is shown as —.
     """
-    with run_directory(place, run) as directory:
-        refuse_several_clusters(directory, "describe")
-        state = state_at(directory, at, logs=what is View.log_dirs)
-    if what is View.topics:
-        selection = views.Selection(
-            topic, exclude_internal, under_replicated, under_min_isr, at_min_isr, unavailable
-        )
-        lines = views.topics(state, selection)
-    elif what is View.groups:
-        lines = views.groups(state, group)
-    elif what is View.log_dirs:
-        lines = views.log_dirs(state, topic)
-    elif what is View.quorum:
-        lines = quorums.replication(state) if replication else quorums.status(state)
-    else:
-        lines = WHOLE[what](state)
-    for line in lines:
-        say(line)
+    selection = views.Selection(
+        topic, exclude_internal, under_replicated, under_min_isr, at_min_isr, unavailable
+    )
+    narrowed: dict[View, Callable[[ClusterState], list[str]]] = {
+        View.topics: lambda state: views.topics(state, selection),
+        View.groups: lambda state: views.groups(state, group),
+        View.log_dirs: lambda state: views.log_dirs(state, topic),
+        View.quorum: quorums.replication if replication else quorums.status,
+    }
+    with cluster_directories(place, run, cluster) as found:
+        for name, directory in found.items():
+            heading(name, found)
+            state = state_at(directory, at, logs=what is View.log_dirs)
+            for line in {**WHOLE, **narrowed}[what](state):
+                say(line)
     return OK
 
 
@@ -139,7 +135,8 @@ def explain(
         bool, typer.Option("--all", help="Explain it in every partition, not only in the first.")
     ] = False,
     run: RunName = "",
-    json: Annotated[bool, typer.Option("--json", help="Print only one JSON list.")] = False,
+    cluster: ClusterName = "",
+    json: Annotated[bool, typer.Option("--json", help="Print only JSON.")] = False,
 ) -> int:
     """Explain why a run failed: the steps that led to each anomaly, with Kafka's rules.
 
@@ -149,25 +146,35 @@ def explain(
     which the anomaly would not be there.
     """
     if Path(place).is_dir() or place.endswith((".parquet", ".json")):
-        with run_directory(Path(place), run) as directory:
-            explained, ready_us = explain_run(directory, anomaly)
+        explained = _explained(Path(place), run, cluster, anomaly)
     elif run:
         raise InputError(f"--run {run}: {place} is no directory of a fleet")
     else:
         asked = run_request(place, settings, variant, twin, app=app)
         with TemporaryDirectory(prefix="kafkasim-") as scratch, status(f"{place}, seed {seed} …"):
             asked.run(seed, Path(scratch))
-            explained, ready_us = explain_run(Path(scratch), anomaly)
-    if anomaly is not None and not explained:
+            explained = _explained(Path(scratch), "", cluster, anomaly)
+    if anomaly is not None and not any(some for some, _ in explained.values()):
         raise InputError(f"{anomaly}: not found in the run; without a name, all are explained")
     if json:
-        say_json([_as_data(each) for each in explained])
+        told = {name: [_as_data(each) for each in some] for name, (some, _) in explained.items()}
+        say_json(told if len(told) > 1 else next(iter(told.values())))
         return OK
-    if not explained:
-        say("nothing to explain: the run shows no anomaly")
-    for number, found in enumerate(firsts(explained).values()):
-        _tell(found, ready_us, everywhere, number > 0)
+    for name, (some, ready_us) in explained.items():
+        heading(name, explained)
+        if not some:
+            say("nothing to explain: the run shows no anomaly")
+        for number, same in enumerate(firsts(some).values()):
+            _tell(same, ready_us, everywhere, number > 0)
     return OK
+
+
+def _explained(
+    place: Path, run: str, cluster: str, anomaly: str | None
+) -> dict[str, tuple[list[Explanation], int]]:
+    """Return by cluster what ``stored.explain`` says of a run."""
+    with cluster_directories(place, run, cluster) as found:
+        return {name: explain_run(each, anomaly) for name, each in found.items()}
 
 
 def _tell(found: list[Explanation], ready_us: int, everywhere: bool, apart: bool) -> None:

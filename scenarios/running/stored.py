@@ -15,7 +15,9 @@ from kafkasim.analysis.figures.state import ClusterState, cluster_at
 from kafkasim.scenarios.language.files.applications import check_unchanged
 from kafkasim.scenarios.language.files.rules import shown
 from kafkasim.scenarios.language.nodes import controller_hosts
+from kafkasim.scenarios.language.spec import parse
 from kafkasim.scenarios.running.moments import moment_us
+from kafkasim.scenarios.running.one_cluster import WHOLE
 from kafkasim.scenarios.running.replay import added_variants, stored_scenario
 from kafkasim.scenarios.running.runner import ScenarioRun
 from kafkasim.scenarios.variants.compose import variant_of
@@ -52,10 +54,11 @@ class _Reached(Exception):
 
 
 def _sizes_at(directory: Path, at_us: int) -> dict[tuple[str, tuple[str, int]], int]:
-    """Return the size in bytes of each log at a moment of a run of one cluster, by its node."""
+    """Return the size in bytes of each log at a moment of a run's cluster, by its node."""
     scenario, manifest = stored_scenario(directory)
-    if scenario.clusters:
-        return {}
+    whole, name = manifest.get(WHOLE, {}), ""
+    if whole:
+        scenario, name = parse(whole["spec"], str(directory)), whole["cluster"]
     check_unchanged(scenario, str(directory))
     with own_rules_named(manifest["seed"]):
         run = ScenarioRun(scenario, manifest["seed"], None, added_variants(scenario, manifest))
@@ -67,8 +70,9 @@ def _sizes_at(directory: Path, at_us: int) -> dict[tuple[str, tuple[str, int]], 
         with suppress(_Reached):
             run.execute()
     sizes = {}
-    for host in run.cluster.brokers:
-        process = run.cluster.broker_process(host.name)
+    cluster = run.members[name].cluster
+    for host in cluster.brokers:
+        process = cluster.broker_process(host.name)
         for tp, partition in ({} if process is None else process.replicas.partitions).items():
             if not partition.offline:
                 log = partition.log

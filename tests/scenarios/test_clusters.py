@@ -10,9 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from kafkasim.analysis.judging.courts import judge_stored
+from kafkasim.analysis.judging.finding import Finding
 from kafkasim.analysis.judging.stored import facts_of
 from kafkasim.analysis.judging.verdict import Result
 from kafkasim.scenarios.cli import invoke
+from kafkasim.scenarios.commands.places import cluster_directories
 from kafkasim.scenarios.language.spec import ScenarioError, parse
 from kafkasim.scenarios.running.replay import replay
 from kafkasim.scenarios.running.runner import run
@@ -72,9 +74,47 @@ def test_a_cluster_beside_another_one_is_what_it_is_alone(tmp_path: Path) -> Non
     ]
     assert {both.topics[each.topic_id] for each in both.findings} == {"b:orders"}
     assert replay(tmp_path / "both").identical
-    assert invoke(["describe", str(tmp_path / "both"), "topics"]) == 2  # it would mix them
     stored = facts_of(pq.read_table(tmp_path / "both" / TRACE_FILE))
     assert judge_stored(read_manifest(tmp_path / "both"), stored) == both.findings
+
+
+@pytest.mark.slow
+def test_a_run_of_several_clusters_is_shown_cluster_by_cluster(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    both = result_of(several(SAFE, LOSES), tmp_path / "both")
+    result_of(several({**SAFE, "workload": []}, LOSES), tmp_path / "b")
+    with cluster_directories(tmp_path / "both") as shown, \
+            cluster_directories(tmp_path / "b", cluster="b") as alone:  # fmt: skip
+        manifests = {name: read_manifest(each) for name, each in shown.items()}
+        facts, others = (
+            [
+                row[1:]
+                for row in facts_of(pq.read_table(each["b"] / TRACE_FILE))
+                if row[2] != "world"
+            ]
+            for each in (shown, alone)
+        )
+    assert facts == others
+    assert [(name, each["verdict"]) for name, each in manifests.items()] == [
+        ("a", "pass"), ("b", "expected"),
+    ]  # fmt: skip
+    assert [Finding(**each) for each in manifests["b"]["findings"]] == both.findings
+    assert set(manifests["b"]["topics"].values()) == {"orders"}
+    capsys.readouterr()
+    place = str(tmp_path / "both")
+    assert invoke(["describe", place, "log-dirs", "--cluster", "b", "--topic", "orders"]) == 0
+    assert '"size":null' not in capsys.readouterr().out
+    assert invoke(["explain", place]) == 0
+    told = capsys.readouterr().out
+    assert told.startswith("cluster a:\nnothing to explain: the run shows no anomaly\ncluster b:\n")
+    assert invoke(["explain", place, "--cluster", "c"]) == 2
+    assert (
+        capsys.readouterr().err == "kafkasim: error: --cluster c: the run has the clusters a, b\n"
+    )
+    assert invoke(["report", place, "--out", str(tmp_path / "page.html")]) == 0
+    page = (tmp_path / "page.html").read_text()
+    assert [f"several, seed 1: cluster {name}" in page for name in "abc"] == [True, True, False]
 
 
 @pytest.mark.slow

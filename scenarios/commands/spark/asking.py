@@ -19,6 +19,7 @@ from kafkasim.scenarios.commands.starting import scenario_text, told
 from kafkasim.scenarios.importing.questions import Question, acks_of_hosts, questions
 from kafkasim.scenarios.importing.reading import read
 from kafkasim.scenarios.language import library
+from kafkasim.scenarios.language.clusters import members
 from kafkasim.scenarios.language.files import applications, rules
 from kafkasim.scenarios.language.files.properties import merge
 from kafkasim.scenarios.language.spec import parse
@@ -48,6 +49,10 @@ def ask(
         ),
     ] = "",
     out: Annotated[Path, typer.Option(help="Where questions and runs go.")] = Path("kafkasim-ask"),
+    cluster: Annotated[
+        str,
+        typer.Option("--cluster", metavar="NAME", help="Of several clusters: ask about this one."),
+    ] = "",
     json: Annotated[bool, typer.Option("--json", help="Print only one JSON object.")] = False,
     master: fleets.Master = "",
     conf: fleets.Conf = None,
@@ -58,7 +63,7 @@ def ask(
     table tells what stopped and for how long in the worst run, what was lost with which acks, the
     setting that decided, and the command that shows it. The same command again runs nothing anew.
     """
-    data, place = _given(files, make_directory(out), json)
+    data, place = _given(files, make_directory(out), json, cluster)
     asked = chosen(list(questions(data, parse(data, place))), only)
     parsed = [_written(each, out) for each in asked]
     spark = fleets.spark_session(master, conf)
@@ -144,14 +149,14 @@ def _command(name: str) -> str:
     return f"kafkasim run {shlex.quote(name)} --seed {{seed}} --explain"
 
 
-def _given(files: list[Path], out: Path, quiet: bool) -> tuple[dict[str, Any], str]:
+def _given(files: list[Path], out: Path, quiet: bool, cluster: str) -> tuple[dict[str, Any], str]:
     """Return the tables of the user's scenario, which files of other kinds are made into first."""
     first = str(files[0])
     notes: list[str] = []
     if len(files) == 1 and (files[0].suffix == ".toml" or not files[0].exists()):
         data, place = library.source(first)
-        if "clusters" in data:
-            raise InputError(f"{place}: has several clusters; ask takes one cluster")
+        if "clusters" in data or cluster:
+            data = _alone(library.scenario(first)[0], place, cluster)
     else:
         given = read(files)
         text = scenario_text(given)
@@ -165,6 +170,16 @@ def _given(files: list[Path], out: Path, quiet: bool) -> tuple[dict[str, Any], s
     for line in notes if not quiet else ():
         typer.echo(line, err=True)
     return data, place
+
+
+def _alone(scenario: Scenario, place: str, cluster: str) -> dict[str, Any]:
+    """Return the tables of one of the scenario's clusters, as if it were alone."""
+    found = members(scenario)
+    if not scenario.clusters or cluster not in found:
+        there = f"the clusters {', '.join(found)}" if scenario.clusters else "one cluster"
+        asked = f"--cluster {cluster}" if cluster else "--cluster"
+        raise InputError(f"{asked}: {place} has {there}; ask takes one of several")
+    return found[cluster].model_dump(mode="json", by_alias=True, exclude_defaults=True)
 
 
 def _written(question: Question, out: Path) -> Scenario:

@@ -114,7 +114,7 @@ def _sweep(spark: SparkSession, runs: int, out: Path) -> Swept:
     swept, _, _ = sweeps.answer(spark, SWEEP, out, runs)
     stored = fleets.open_place(str(out))
     run = f"{swept.sweep.labels()[_most_restless(swept)]}/seed-000000"
-    fleets.draw("isr-flapping", stored, out / "isr-flapping", run)
+    fleets.draw("isr-flapping", stored.one(run), out / "isr-flapping")
     return swept
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -26,7 +26,12 @@ from kafkasim.scenarios.commands.common import (
     status,
 )
 from kafkasim.scenarios.commands.exits import OK, SAFETY
-from kafkasim.scenarios.commands.places import RunName
+from kafkasim.scenarios.commands.places import (
+    ClusterName,
+    RunName,
+    cluster_directories,
+    clusters_of,
+)
 from kafkasim.scenarios.commands.runs import (
     Apps,
     RestartPolicy,
@@ -42,6 +47,7 @@ from kafkasim.sim.trace.store import judges_version
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from kafkasim.analysis.figures.metrics import RunMetrics
     from kafkasim.analysis.figures.timeline import OneRun
     from kafkasim.analysis.fleet import Summary
     from kafkasim.analysis.stored import Stored
@@ -149,6 +155,31 @@ def one_run(
         if path is not None and any((path / name).exists() for name in (MANIFEST, TRACE)):
             return from_directory(find_runs(path)[0][0])
         return open_place(place, master, conf).one(name)
+
+
+@contextmanager
+def shown_runs(
+    place: str, run: str = "", cluster: str = "", master: str = "",
+    conf: Sequence[str] | None = None,
+) -> Iterator[dict[str, OneRun]]:  # fmt: skip
+    """Yield one run of a place by cluster, as ``places.py:cluster_directories`` does.
+
+    A run of several clusters must lie on this machine.
+
+    Raises:
+        InputError: there is no such run, it is not whole, or has no such cluster.
+    """
+    one = one_run(place, run, master, conf)
+    if not cluster and not clusters_of(one.manifest):
+        yield {"": one}
+        return
+    from kafkasim.analysis.spark.files import local_path
+
+    path = local_path(place)
+    if path is None:
+        raise InputError(f"{place}: a run of several clusters is read on this machine only")
+    with cluster_directories(path, run, cluster) as found:
+        yield {name: replace(one_run(str(each)), name=one.name) for name, each in found.items()}
 
 
 @contextmanager
@@ -383,35 +414,42 @@ def plot(
         Path | None, typer.Option(help="The file; PNG and SVG are written.", show_default="KIND")
     ] = None,
     run: RunName = "",
+    cluster: ClusterName = "",
     master: Master = "",
     conf: Conf = None,
 ) -> int:
-    """Draw a picture of a run or a fleet."""
+    """Draw a picture of a run or a fleet; of several clusters one each, with its name behind."""
     if out is not None:
         make_directory(out.parent)
     target = Path(kind.value) if out is None else out.with_suffix("")
-    for path in draw(kind.value, place, target, run, master, conf):
+    if kind is Picture.fleet:
+        if cluster:
+            raise InputError("--cluster: the picture of a fleet shows all clusters")
+        files = draw(kind.value, open_place(place, master, conf), target)
+    else:
+        files = []
+        with shown_runs(place, run, cluster, master, conf) as found:
+            for name, one in found.items():
+                named = f"{target.name}-{name}" if len(found) > 1 else target.name
+                files += draw(kind.value, one, target.with_name(named))
+    for path in files:
         say(str(path))
     return OK
 
 
-def draw(
-    kind: str, place: str | Stored, target: Path, run: str = "", master: str = "",
-    conf: Sequence[str] | None = None,
-) -> list[Path]:  # fmt: skip
-    """Draw one kind of picture, ``target`` without suffix, and return the files.
+def draw(kind: str, runs: Stored | OneRun, target: Path) -> list[Path]:
+    """Draw a picture of stored runs, or of one; ``target`` is without suffix. Return the files.
 
     Raises:
-        InputError: there is no run, or a damaged one.
+        InputError: a run is damaged.
     """
     with input_errors(), status(f"drawing {kind} …"):
         from kafkasim.analysis import plots
+        from kafkasim.analysis.figures.timeline import OneRun
 
-        if kind == Picture.fleet:
-            stored = open_place(place, master, conf) if isinstance(place, str) else place
-            return plots.draw_fleet(stored, target)
-        one = one_run(place, run, master, conf) if isinstance(place, str) else place.one(run)
-        return plots.ONE_RUN[kind](one, target)
+        if isinstance(runs, OneRun):
+            return plots.ONE_RUN[kind](runs, target)
+        return plots.draw_fleet(runs, target)
 
 
 def metrics(
@@ -421,25 +459,33 @@ def metrics(
         typer.Option("--at", metavar="T", help="Time since ready, as 20s or 1m; or ready, or end."),
     ] = "end",
     run: RunName = "",
+    cluster: ClusterName = "",
     json: Annotated[bool, typer.Option("--json", help="Print only one JSON object.")] = False,
     master: Master = "",
     conf: Conf = None,
 ) -> int:
     """Print the metrics of a run at a moment, under Kafka's JMX names."""
-    one = one_run(place, run, master, conf)
+    with shown_runs(place, run, cluster, master, conf) as found:
+        measured = {name: _metrics_at(one, at) for name, one in found.items()}
+    if json:
+        told = {name: each.to_json() for name, each in measured.items()}
+        say_json(told if len(told) > 1 else next(iter(told.values())))
+        return OK
+    for name, one in found.items():
+        place = f"{one.name} of cluster {name}" if name else one.name
+        table = Table("object", "name", "tags", "attribute", "value", title=f"{place} at {at}")
+        for metric in measured[name].metrics:
+            value = f"{metric.value:.6g}"
+            table.add_row(metric.object, metric.name, metric.tags, metric.attribute, value)
+        console().print(table)
+    return OK
+
+
+def _metrics_at(one: OneRun, at: str) -> RunMetrics:
     ready_us = int(one.manifest.get("ready_us", 0))
     last_us = round(float(one.manifest.get("sim_seconds", 0.0)) * 1e6)
     at_us = moment_us(at, one.manifest, last_us) - ready_us
     from kafkasim.analysis.figures import metrics as measuring
 
     with input_errors():
-        found = measuring.of_run(one, at_us)
-    if json:
-        say_json(found.to_json())
-        return OK
-    table = Table("object", "name", "tags", "attribute", "value", title=f"{one.name} at {at}")
-    for metric in found.metrics:
-        value = f"{metric.value:.6g}"
-        table.add_row(metric.object, metric.name, metric.tags, metric.attribute, value)
-    console().print(table)
-    return OK
+        return measuring.of_run(one, at_us)

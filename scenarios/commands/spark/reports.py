@@ -15,6 +15,7 @@ from kafkasim.analysis.explain.explain import firsts
 from kafkasim.analysis.story.story import tell
 from kafkasim.scenarios.commands.common import InputError, make_directory, say, status
 from kafkasim.scenarios.commands.exits import OK
+from kafkasim.scenarios.commands.places import ClusterName, cluster_directories
 from kafkasim.scenarios.commands.spark.fleets import (
     Conf,
     Master,
@@ -55,6 +56,7 @@ def report(
             " the first run",
         ),
     ] = None,
+    cluster: ClusterName = "",
     out: Annotated[
         Path | None, typer.Option(help="The HTML file.", show_default="DIR/report.html")
     ] = None,
@@ -73,17 +75,20 @@ def report(
         if (Path(place) / MANIFEST_FILE).is_file():
             if run:
                 raise InputError(f"--run: {place} holds one run only")
-            report_run(Path(place), target, place)
+            report_run(Path(place), target, place, cluster)
         else:
-            _write(target, place, _fleet_parts(place, run or [], master, conf))
+            _write(target, place, _fleet_parts(place, run or [], cluster, master, conf))
     say(str(target))
     return OK
 
 
-def report_run(directory: Path, target: Path, shown: str = "") -> None:
-    """Write the page about the run in a directory; ``shown`` is how the page names that."""
+def report_run(directory: Path, target: Path, shown: str = "", cluster: str = "") -> None:
+    """Write the page about the run in a directory; ``shown`` is how the page names that.
+
+    ``cluster`` is the one to show of several, "" for all.
+    """
     place = shown or str(directory)
-    _write(target, place, [_directory_part("run-1", directory, place)])
+    _write(target, place, _directory_parts("run-1", directory, place, cluster))
 
 
 def _write(target: Path, place: str, parts: Sequence[Part]) -> None:
@@ -105,7 +110,7 @@ def _default_target(place: str) -> Path:
 
 
 def _fleet_parts(
-    place: str, names: Sequence[str], master: str, conf: Sequence[str] | None
+    place: str, names: Sequence[str], cluster: str, master: str, conf: Sequence[str] | None
 ) -> list[Part]:
     from kafkasim.analysis.report import places, sweeps
     from kafkasim.analysis.report.runs import Judged
@@ -139,17 +144,18 @@ def _fleet_parts(
                 sweeps.verdict_of(run), sweeps.shown_by(run), sweeps.shares(verdicts, run)
             )
         with status(f"{name} …"):
-            parts.append(_stored_part(f"run-{number}", stored, name, about))
+            parts += _stored_parts(f"run-{number}", stored, name, cluster, about)
     return parts
 
 
-def _stored_part(key: str, stored: Stored, name: str, judged: Judged) -> Part:
-    """Return the part about a run of a fleet, or of a tree of run directories."""
+def _stored_parts(key: str, stored: Stored, name: str, cluster: str, judged: Judged) -> list[Part]:
+    """Return the parts about a run of a fleet, or of a tree of run directories."""
     found = [run for run in stored.runs if run.name == name]
     if found[0].crashed:
         raise InputError(f"--run {name}: the simulator crashed in this run, there is no timeline")
     if found[0].directory is not None:
-        return _directory_part(key, found[0].directory, str(found[0].directory), judged=judged)
+        directory = found[0].directory
+        return _directory_parts(key, directory, str(directory), cluster, judged=judged)
     from kafkasim.analysis.report.places import stored_request
     from kafkasim.analysis.spark.files import local_path
 
@@ -165,7 +171,23 @@ def _stored_part(key: str, stored: Stored, name: str, judged: Judged) -> Part:
             lead = ("Simulated again for this page, with another digest than the stored run has:"
                     " it was stored by other code.")  # fmt: skip
             judged = replace(judged, lead=lead)
-        return _directory_part(key, Path(scratch), f"{name} in {stored.place}", asked, judged)
+        shown = f"{name} in {stored.place}"
+        return _directory_parts(key, Path(scratch), shown, cluster, asked, judged)
+
+
+def _directory_parts(
+    key: str, directory: Path, shown: str, cluster: str = "", asked: dict[str, Any] | None = None,
+    judged: Judged | None = None,
+) -> list[Part]:  # fmt: skip
+    """Return the part about a run; of several clusters one each, with the verdict on that."""
+    with cluster_directories(directory, cluster=cluster) as found:
+        if "" in found:
+            return [_directory_part(key, directory, shown, asked, judged)]
+        parts = [
+            (name, _directory_part(f"{key}-{name}", alone, shown, asked))
+            for name, alone in found.items()
+        ]
+        return [replace(part, title=f"{part.title}: cluster {name}") for name, part in parts]
 
 
 def _directory_part(
