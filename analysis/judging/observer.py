@@ -103,6 +103,14 @@ TOLD: dict[type, Callable[[Any], str]] = {
         if fact.role == "active" and fact.end_offset - fact.start_offset >= LONG_RESTORE
         else ""
     ),
+    facts.RecordDropped: lambda fact: f"record-dropped:{fact.reason}",
+    facts.StreamsSent: lambda fact: f"emitted:{fact.topic}",
+    facts.StreamThreadState: lambda fact: (
+        "thread-failed" if fact.state == "DEAD" and fact.reason else ""
+    ),
+    facts.TaskState: lambda fact: (
+        f"recycled:{fact.role}" if (fact.state, fact.reason) == ("CLOSED", "recycled") else ""
+    ),
     facts.StateWiped: lambda fact: f"state-wiped:{fact.reason}",
     facts.ApplicationFailed: lambda fact: f"application-failed:{fact.exception}",
     facts.DiskFilled: lambda _: "disk-filled",

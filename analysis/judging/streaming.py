@@ -29,6 +29,7 @@ from kafkasim.analysis.judging.promise import FactSource, follow
 from kafkasim.analysis.judging.user_processors import load_processor
 from kafkasim.model import facts
 from kafkasim.model.streams.declared import topology_of
+from kafkasim.model.streams.processors.context import StreamsFailure
 from kafkasim.model.streams.records import StreamRecord
 from kafkasim.model.streams.reference import ReferenceTask
 from kafkasim.model.streams.task_id import TaskId
@@ -255,11 +256,17 @@ class _Replay:
         self._outputs += reference.outputs
 
     def run_on(self, session: Session) -> None:
-        """Take the steps of a session that are not committed, after all others."""
+        """Take the steps of a session that are not committed, after all others.
+
+        A record that no operator can process ends them, as it has ended the thread.
+        """
         known = len(self._reference.outputs)
         for seq, step in session.steps:
             if seq > session.committed:
-                self._take(self._reference, step)
+                try:
+                    self._take(self._reference, step)
+                except StreamsFailure:
+                    break
         self._tail = self._reference.outputs[known:]
 
     def _take(self, reference: ReferenceTask, step: Step) -> None:

@@ -144,6 +144,7 @@ from kafkasim.model.facts.share.records import (
 )
 from kafkasim.model.facts.streams import (
     Checkpointed,
+    RecordDropped,
     RestoreBegan,
     Restored,
     StateOpened,
@@ -384,6 +385,7 @@ __all__ = [
     "RebalanceAttempt",
     "Rebalanced",
     "Rebootstrapped",
+    "RecordDropped",
     "ReplicaFailed",
     "Replicated",
     "RequestStats",

@@ -110,6 +110,19 @@ class StreamsSent:
 
 
 @value
+class RecordDropped:
+    """An operator or a store of an active task dropped a record (dropped-records-total)."""
+
+    group: str
+    task: str
+    processor: str  # the node; "" of a store
+    reason: str  # null-key | null-key-or-value | expired-window | expired-segment
+    topic: str
+    partition: int
+    offset: int
+
+
+@value
 class RestoreBegan:
     """A task begins to read a store's changelog."""
 

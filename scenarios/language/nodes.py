@@ -27,6 +27,7 @@ ANY = (
     "any-producer",
     "any-consumer",
     "any-processor",
+    "any-streams",
 )
 """Selectors for which each seed draws a host of the kind."""
 

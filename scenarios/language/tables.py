@@ -364,7 +364,7 @@ class StreamsTable(Table):
     properties of StreamsConfig, and of its clients with or without their prefixes (``consumer.``,
     ``main.consumer.``, ``restore.consumer.``, ``producer.``). ``processing`` is the time a record
     takes. A store's memtable is flushed when it has ``write-buffer`` bytes. ``on-error`` is what
-    the uncaught exception handler answers.
+    the uncaught exception handler answers. The instances start ``start-every`` apart.
     """
 
     application_id: str = Field(pattern=TOPIC_NAME)
@@ -377,6 +377,7 @@ class StreamsTable(Table):
     )
     rack: str | None = None
     start: Duration = 0
+    start_every: Duration = 0
     restart: Policy = "never"
     principal: str = Field(ANONYMOUS, pattern=PRINCIPAL)
     config: Properties = {}

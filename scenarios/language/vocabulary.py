@@ -101,6 +101,12 @@ OBSERVATIONS: Mapping[str, str] = {
     "long-load": "a new coordinator loaded its partition for a second or more; detail: groups,"
     " transactions",
     "long-restore": "an active task of Kafka Streams had 1000 records or more to restore",
+    "recycled": "a task of Kafka Streams changed its role and kept its state; detail: the role that"
+    " it had, active or standby",
+    "record-dropped": "an operator of Kafka Streams dropped a record; detail: expired-window (it"
+    " was late), expired-segment, null-key, null-key-or-value",
+    "emitted": "a task of Kafka Streams wrote to a topic that is no changelog; detail: the topic",
+    "thread-failed": "a thread of Kafka Streams ended with an error",
     "state-wiped": "the state of a task was deleted; detail: dirty, corrupted, cleaner, …",
     "transaction-committed": "a producer was told that its transaction is committed",
     "transaction-aborted": "a producer was told that its transaction is aborted",

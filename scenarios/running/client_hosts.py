@@ -156,9 +156,10 @@ class ClientHosts:
         number = 0
         for table in self._scenario.streams:
             self.streams_inputs[table.application_id] = inputs(table)
-            for _ in range(table.count):
+            for before in range(table.count):
                 number += 1
                 node = f"streams-{number}"
+                start_us = table.start + before * table.start_every
                 self.members.setdefault(table.application_id, []).append(node)
                 application = StreamsApplication(
                     node=node,
@@ -169,7 +170,7 @@ class ClientHosts:
                     rules=self._rules.streams,
                     control=self.control,
                 )
-                self._add(node, table, {}, application)
+                self._add(node, table.model_copy(update={"start": start_us}), {}, application)
 
     def _add_producer(self, number: int, table: ProducerTable, member: int) -> None:
         """Add the ``number``-th producer, the ``member``-th of its workload."""

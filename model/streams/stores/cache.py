@@ -22,7 +22,7 @@ from kafkasim.model.streams.records import (
     value_of,
 )
 from kafkasim.model.streams.stores.base import StoreContext
-from kafkasim.model.streams.stores.key_value import KeyValueStore
+from kafkasim.model.streams.stores.key_value import KeyValueStore, KeyValueWrites
 from kafkasim.model.streams.stores.sessions import SessionStore
 from kafkasim.model.streams.stores.windows import WindowStore
 
@@ -205,7 +205,7 @@ def _plain(value: Any) -> Any:
     return value_of(value) if isinstance(value, ValueAndTimestamp) else value
 
 
-class CachingKeyValueStore(Cached):
+class CachingKeyValueStore(KeyValueWrites, Cached):
     """A key-value store with a cache."""
 
     inner: KeyValueStore
@@ -218,19 +218,6 @@ class CachingKeyValueStore(Cached):
     def put(self, key: Any, value: Any) -> None:
         """Set a value, or delete it (None)."""
         self._write(key, value)
-
-    def put_if_absent(self, key: Any, value: Any) -> Any:
-        """Set a value if there is none; return the one that was there."""
-        previous = self.get(key)
-        if previous is None:
-            self.put(key, value)
-        return previous
-
-    def delete(self, key: Any) -> Any:
-        """Delete a key; return its value."""
-        previous = self.get(key)
-        self.put(key, None)
-        return previous
 
     def _read(self, key: Any) -> Any:
         return self.inner.get(key)

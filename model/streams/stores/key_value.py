@@ -9,11 +9,33 @@ from kafkasim.model.streams.stores.base import Store
 from kafkasim.model.streams.topology.nodes import StoreKind
 
 
-class KeyValueStore(Store):
-    """Values by key. Values of a timestamped store are ValueAndTimestamp; None deletes.
+class KeyValueWrites:
+    """The writes that return what was there, of a store and of the cache over it."""
 
-    ``put`` does not return what it replaced; ``delete`` and ``put_if_absent`` do, as Kafka's.
-    """
+    def get(self, key: Any) -> Any:
+        """Return the value of a key, or None."""
+        raise NotImplementedError
+
+    def put(self, key: Any, value: Any) -> None:
+        """Set a value, or delete it (None)."""
+        raise NotImplementedError
+
+    def put_if_absent(self, key: Any, value: Any) -> Any:
+        """Set a value if there is none; return the one that was there."""
+        previous = self.get(key)
+        if previous is None:
+            self.put(key, value)
+        return previous
+
+    def delete(self, key: Any) -> Any:
+        """Delete a key; return its value."""
+        previous = self.get(key)
+        self.put(key, None)
+        return previous
+
+
+class KeyValueStore(KeyValueWrites, Store):
+    """Values by key. Values of a timestamped store are ValueAndTimestamp; None deletes."""
 
     def get(self, key: Any) -> Any:
         """Return the value of a key, or None."""
@@ -28,19 +50,6 @@ class KeyValueStore(Store):
             self._log(key, None, self._time())
         else:
             self._log(key, value.value, value.timestamp)
-
-    def put_if_absent(self, key: Any, value: Any) -> Any:
-        """Set a value if there is none; return the one that was there."""
-        previous = self.get(key)
-        if previous is None:
-            self.put(key, value)
-        return previous
-
-    def delete(self, key: Any) -> Any:
-        """Delete a key; return its value."""
-        previous = self.get(key)
-        self.put(key, None)
-        return previous
 
     def all(self) -> list[tuple[Any, Any]]:
         """Return all entries, in the order of their keys' bytes."""

@@ -87,7 +87,6 @@ class KafkaStreams:
         self._threads: dict[int, StreamThread] = {}
         self._running = 0  # threads that have not ended
         self._ended = environment.port.promise()
-        self._failed = False
         self.process_id = ""
 
     async def run(self) -> None:
@@ -116,19 +115,19 @@ class KafkaStreams:
 
     def on_shutdown_requested(self) -> None:
         """Shut down: another instance asked the whole application to."""
-        self._failed = True
         self.stop()
 
     async def on_thread_error(self, thread: int, error: StreamsError) -> None:
         """Ask the uncaught exception handler what follows from the end of a thread."""
-        answer = self._environment.on_error
+        answer, new = self._environment.on_error, max(self._threads) + 1
         if answer == REPLACE_THREAD:
-            self._port.spawn(self._start(max(self._threads) + 1), "replacement")
+            self._port.spawn(self._start(new), "replacement")
         elif answer == SHUTDOWN_APPLICATION:
+            if len(self._threads) == 1:
+                await self._start(new)  # which tells the leader, and processes nothing
             for each in self._threads.values():
                 each.request_shutdown()
         else:
-            self._failed = True
             self.stop()
 
     # Threads.
@@ -219,6 +218,10 @@ class KafkaStreams:
             **self._settings.consumer, "client.id": f"{name}-consumer",
             "partition.assignment.strategy": [assignor_for(member)],
         }  # fmt: skip
+        static = properties.get("group.instance.id")
+        if static:
+            named = static.replace("{node}", self._environment.node)
+            properties["group.instance.id"] = f"{named}-{number}"
         config = ConsumerConfig.from_properties(properties)
         await self._port.call("open", f"consumer-{number}", config)
         properties = {**self._settings.restore, "client.id": f"{name}-restore-consumer"}

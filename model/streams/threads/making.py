@@ -9,8 +9,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from kafkasim.model.facts.streams import RecordDropped
 from kafkasim.model.records import TopicPartition
 from kafkasim.model.streams.port import Client, Port, Serdes, wall_ms
+from kafkasim.model.streams.processors.context import Dropped
+from kafkasim.model.streams.records import RecordContext
 from kafkasim.model.streams.rules import StreamsRules
 from kafkasim.model.streams.state.directory import StateDirectory
 from kafkasim.model.streams.state.manager import StateManager
@@ -42,8 +45,10 @@ class Application:
 class TaskHost:
     """What the processors of one task cause: records of its present collector."""
 
-    def __init__(self, port: Port, subtopology: Subtopology) -> None:
+    def __init__(self, port: Port, group: str, task: TaskId, subtopology: Subtopology) -> None:
         self._port = port
+        self._group = group
+        self._task = str(task)
         self._changelogs = subtopology.changelog_topics
         self._sources = subtopology.source_topics
         self.collector: RecordCollector | None = None  # None of a standby
@@ -69,8 +74,16 @@ class TaskHost:
         if topic is not None and topic not in self._sources:
             self.collector.log(topic, key, value, timestamp)
 
-    def drop(self, node: str, why: Any, context: Any, window: Any) -> None:
-        """Count a dropped record; nobody reads the metric."""
+    def drop(
+        self, node: str, why: Dropped, context: RecordContext | None, window: tuple[int, int] | None
+    ) -> None:
+        """Tell that a record was dropped."""
+        assert context is not None, node
+        told = RecordDropped(
+            self._group, self._task, node, why.value, context.topic or "", context.partition,
+            context.offset,
+        )  # fmt: skip
+        self._port.record(told)
 
 
 class TaskMaker:
@@ -129,7 +142,7 @@ class TaskMaker:
             exactly_once=application.exactly_once,
             write_buffer_bytes=application.write_buffer_bytes, rules=application.rules,
         )  # fmt: skip
-        host = TaskHost(self.port, subtopology)
+        host = TaskHost(self.port, application.group, task_id, subtopology)
         host.manager = manager
         topology = TaskTopology(
             application.topology, subtopology, application.group, task_id.partition, host,

@@ -35,6 +35,10 @@ from kafkasim.model.streams.tasks.partition_group import Queued
 from kafkasim.model.streams.threads.task_manager import TaskManager
 
 _S = ThreadState
+EMPTY_POLL_S = 1e-3
+"""How long a poll(0) takes that finds nothing: without it a thread that waits for the end of a
+rebalance would wait in no time at all."""
+
 WORKING = (_S.RUNNING, _S.STARTING, _S.PARTITIONS_ASSIGNED)
 
 
@@ -121,7 +125,7 @@ class StreamThread:
         self._next_rebalance_ms = info.next_rebalance_ms
 
     def request_shutdown(self) -> None:
-        """Have the whole application shut down, with the next JoinGroup (SHUTDOWN_REQUESTED)."""
+        """Join again, and have the leader shut the whole application down (SHUTDOWN_REQUESTED)."""
         self._assignor_error = AssignorError.SHUTDOWN_REQUESTED
 
     # Its life.
@@ -174,6 +178,9 @@ class StreamThread:
 
     async def _run_once_guarded(self) -> None:
         try:
+            requested = self._assignor_error is AssignorError.SHUTDOWN_REQUESTED
+            if requested and not self.tasks.rebalancing:  # else the end of the rebalance forgets it
+                await self._consumer.call("enforce_rebalance", "Shutdown requested")
             await self._run_once()
             due = self._next_rebalance_ms < wall_ms(self._port)
             if due and not self.tasks.rebalancing:
@@ -232,6 +239,8 @@ class StreamThread:
         while kind != "records":
             answer = await self._on_event(kind, what)
             kind, what = await self._consumer.call("continue", *answer)
+        if at_once and not what:
+            await self._port.sleep(EMPTY_POLL_S)
         for tp, records in what.items():
             task = self.tasks.tasks.of_partition(tp)
             assert task is not None, f"{tp} was polled without a task"

@@ -30,9 +30,13 @@ def check_streams(scenario: Scenario) -> None:
 
 def _check(place: str, table: StreamsTable, topics: list[str]) -> None:
     try:
-        streams_settings(table.properties)
+        settings = streams_settings(table.properties)
     except ConfigError as error:
         raise ValueError(f"{place}.config.{error}") from None
+    static = settings.consumer.get("group.instance.id", "")
+    if static and table.count > 1 and "{node}" not in static:
+        told = f"{static!r} is that of every instance"
+        raise ValueError(f"{place}.config.group.instance.id: {told}; allowed: a text with {{node}}")
     topology = topology_of(table.topology, f"{place}.topology", load_processor)
     for each in topology.subtopologies(table.application_id):
         for topic in each.source_topics:
