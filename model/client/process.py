@@ -26,9 +26,9 @@ from kafkasim.model.client.consumer.consumer import KafkaConsumer
 from kafkasim.model.client.consumer.share.consumer import KafkaShareConsumer
 from kafkasim.model.client.disk import ClientDisk
 from kafkasim.model.client.legacy.connector import ZookeeperConsumerConnector
-from kafkasim.model.client.producer.accumulator import STATED_RATIOS
 from kafkasim.model.client.producer.producer import KafkaProducer
 from kafkasim.model.client.rules import ClientRules
+from kafkasim.model.compression import STATED_RATIOS, Compressor
 from kafkasim.model.config import (
     ClientConfig,
     Config,
@@ -42,7 +42,6 @@ from kafkasim.model.effects import Call, Exit, Process, Reply
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kafkasim.model.client.producer.compression import Compressor
     from kafkasim.model.storage.files import Files
 
 

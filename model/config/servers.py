@@ -28,6 +28,7 @@ from kafkasim.model.config.share_groups import validate_share_groups
 from kafkasim.model.directories import problem
 
 CLEANUP_POLICIES = ("delete", "compact", "compact,delete", "delete,compact")
+COMPRESSION_TYPES = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")
 RACK_AWARE = (
     "RackAwareReplicaSelector",
@@ -75,6 +76,7 @@ class TopicConfig(Config):
     kind: ClassVar[str] = "topic"
 
     cleanup_policy: str = setting("delete", allowed=CLEANUP_POLICIES)
+    compression_type: str = setting("producer", allowed=COMPRESSION_TYPES)  # of the leader's log
     min_insync_replicas: int = setting(1, 1)  # ISR size below which acks=all is refused
     unclean_leader_election_enable: bool = setting(False)  # may a replica outside ISR and ELR lead?
     segment_bytes: int = setting(1073741824, 14)  # size at which a segment is rolled
@@ -252,6 +254,7 @@ class BrokerConfig(Config):
     # Retention, flusher and checkpoints begin so long after the start. 2.8 has no such property.
     log_initial_task_delay_ms: int = long(30000, 0)
     message_max_bytes: int = setting(1048588, 0)
+    compression_type: str = setting("producer", allowed=COMPRESSION_TYPES)
     log_message_timestamp_type: str = setting("CreateTime", allowed=TIMESTAMP_TYPES)
     log_message_timestamp_before_max_ms: int = long(MAX_LONG, 0)
     log_message_timestamp_after_max_ms: int = long(3600000, 0)
@@ -410,6 +413,7 @@ class BrokerConfig(Config):
             ConfigError: an override is unknown or not allowed.
         """
         defaults = {
+            "compression.type": self.compression_type,
             "min.insync.replicas": self.min_insync_replicas,
             "unclean.leader.election.enable": self.unclean_leader_election_enable,
             "segment.bytes": self.log_segment_bytes,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from kafkasim.model.compression import STATED_RATIOS, Compressor
 from kafkasim.model.effects import Process
 from kafkasim.model.records import TopicPartition
 from kafkasim.model.storage.files import DiskError
@@ -14,6 +15,7 @@ class BrokerProcess(Process):
 
     broker_id: int
     broker_epoch: int  # −1 before the registration
+    compressor: Compressor = STATED_RATIOS  # for topics with a compression.type; of the host
 
     def knows_partition(self, tp: TopicPartition) -> bool:
         """Return whether the partition is in the metadata cache."""

@@ -80,7 +80,7 @@ class ClientHosts:
         self.members: dict[str, list[str]] = {}  # group -> hosts of its members
         self.transactional_ids: dict[str, str] = {}  # host -> the id of its producer
         self._payloads = Payloads()
-        self._compressor = PayloadCompressor(self._payloads)
+        self.compressor = PayloadCompressor(self._payloads)
         self._launched: list[Applications] = []  # of all incarnations
         self._configs: dict[str, dict[str, Config]] = {}  # by host, then by client
         self._starts: list[tuple[int, Callable[[], None]]] = []  # (µs from ready, start)
@@ -365,7 +365,7 @@ class ClientHosts:
     ) -> ClientProcess:
         configs = dict(self._configs[name])
         process = ClientProcess(
-            name, self._bootstrap, configs, self._rules.client, files, rng, now, self._compressor
+            name, self._bootstrap, configs, self._rules.client, files, rng, now, self.compressor
         )
         for config in configs.values():
             told(config, process)

@@ -230,12 +230,14 @@ class Cluster:
             config, rules = self.settings.config(node), self.settings.broker_rules(node)
             if servers:
                 zk = ZkBroker(name, broker_id, config, rack, servers, rules, files, rng, now)
+                zk.compressor = self.clients.compressor
                 return told(config, zk)
             directory_id = "" if self._is_first_disk(name, files) else self._format(name, files)
             broker = Broker(
                 name, broker_id, config, rack, self.voters, rules, files, rng, now,
                 directory_id=directory_id,
             )  # fmt: skip
+            broker.compressor = self.clients.compressor
             return told(config, broker)
 
         return factory
@@ -243,11 +245,13 @@ class Cluster:
     def _combined_factory(self, name: str, node_id: int, rack: str | None) -> Callable[..., Any]:
         def factory(files: Files, rng: random.Random, now: int) -> CombinedNode:
             config, rules = self.settings.config(name), self.settings.rules(name)
-            return told(config, CombinedNode(
+            combined = CombinedNode(
                 name, node_id, config, rack, self.voters, rules,
                 self.settings.broker_rules(name), files, rng, now, self._features,
                 self._format(name, files), self._voter_directories(),
                 self._is_first_disk(name, files),
-            ))  # fmt: skip
+            )  # fmt: skip
+            combined.broker.compressor = self.clients.compressor
+            return told(config, combined)
 
         return factory

@@ -125,7 +125,7 @@ def test_an_inter_broker_protocol_that_is_none_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "key", "said"),
     [
-        (BrokerConfig, "compression.type", "is a property of Kafka that is not modelled"),
+        (BrokerConfig, "compression.lz4.level", "is a property of Kafka that is not modelled"),
         (ProducerConfig, "send.buffer.bytes", "is a property of Kafka that is not modelled"),
         (ProducerConfig, "log.dirs", "in Kafka it is a property of brokers"),
         (TopicConfig, "auto.offset.reset", "in Kafka it is a property of consumers"),

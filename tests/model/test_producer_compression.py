@@ -9,8 +9,9 @@ import pytest
 
 from kafkasim.model.client.producer.accumulator import RecordAccumulator
 from kafkasim.model.client.producer.batches import ProducerBatch
-from kafkasim.model.client.producer.compression import STATED, Packing
+from kafkasim.model.client.producer.compression import Packing
 from kafkasim.model.client.producer.producer import producer_config
+from kafkasim.model.compression import STATED
 from kafkasim.model.records import BATCH_OVERHEAD, Record
 from kafkasim.scenarios.applications.records.compression import PayloadCompressor
 from kafkasim.scenarios.applications.session import Payload, Payloads

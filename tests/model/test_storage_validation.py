@@ -1,9 +1,12 @@
-"""What a leader refuses in a client's batch for its timestamps."""
+"""What a leader refuses in a client's batch for its timestamps, and how it compresses a batch."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from kafkasim.model.config import BrokerConfig
 from kafkasim.model.errors import NONE, Errors
+from kafkasim.model.records import EndTransactionMarker, end_transaction_marker
 from kafkasim.model.storage.log.validation import AppendOrigin
 from tests.model.storage_support import batch, config, make_log
 
@@ -38,3 +41,27 @@ def test_the_bounds_are_the_brokers_unless_a_topic_has_its_own() -> None:
     assert broker.topic_config({}).message_timestamp_after_max_ms == 7
     own = broker.topic_config({"message.timestamp.after.max.ms": "9"})
     assert own.message_timestamp_after_max_ms == 9
+
+
+def test_the_codec_of_the_topic_decides_the_size_of_a_clients_batch() -> None:  # LogValidator
+    sent = replace(batch(*range(10)), size=200)  # 10 records of 39 bytes, as a producer packed them
+    sizes = {}
+    for codec in ("producer", "uncompressed", "gzip"):
+        log = make_log(settings=config(compression_type=codec))
+        log.append_as_leader(sent, 0, 5)
+        sizes[codec] = log.size
+    assert sizes == {"producer": 200, "uncompressed": 61 + 390, "gzip": 61 + 136}
+
+
+def test_a_batch_that_is_too_large_once_uncompressed_is_refused() -> None:
+    settings = config(compression_type="uncompressed", max_message_bytes=300)
+    log = make_log(settings=settings)
+    refused = log.append_as_leader(replace(batch(*range(10)), size=200), 0, 5)
+    assert (refused.error, log.log_end_offset) == (Errors.MESSAGE_TOO_LARGE, 0)
+
+
+def test_a_control_batch_is_not_compressed() -> None:
+    log = make_log(settings=config(compression_type="gzip"))
+    marker = end_transaction_marker(1, 0, EndTransactionMarker(True, 0), 5)
+    log.append_as_leader(marker, 0, 5, AppendOrigin.COORDINATOR)
+    assert log.size == marker.size

@@ -59,27 +59,27 @@ def test_a_setting_without_effect_is_ignored_in_a_file_and_refused_in_a_scenario
 
 
 def test_what_is_not_modelled_is_refused_unless_allowed(tmp_path: Path) -> None:
-    place = write(tmp_path, "compression.type=lz4\n")
-    with pytest.raises(ScenarioError, match=r"compression\.type: is not modelled") as refused:
+    place = write(tmp_path, "compression.lz4.level=12\n")
+    with pytest.raises(ScenarioError, match=r"compression\.lz4\.level: is not modelled") as refused:
         library.scenario(place)
     assert "--allow-unmodelled" in str(refused.value)
     notes: list[str] = []
     library.scenario(place, allow_unmodelled=True, notes=notes)
-    assert notes == [f"{tmp_path}/server.properties: ignored: compression.type"]
+    assert notes == [f"{tmp_path}/server.properties: ignored: compression.lz4.level"]
 
 
 def test_a_scenario_allows_what_is_not_modelled_for_every_command(tmp_path: Path) -> None:
-    place = Path(write(tmp_path, "compression.type=lz4\n"))
+    place = Path(write(tmp_path, "compression.lz4.level=12\n"))
     allowing = "[cluster]\nallow-unmodelled = true"
     place.write_text(place.read_text().replace("[cluster]", allowing))
     notes: list[str] = []
     library.scenario(str(place), notes=notes)
-    assert notes == [f"{tmp_path}/server.properties: ignored: compression.type"]
+    assert notes == [f"{tmp_path}/server.properties: ignored: compression.lz4.level"]
 
 
 def test_what_is_not_modelled_may_have_kafkas_default(tmp_path: Path) -> None:
     notes: list[str] = []
-    library.scenario(write(tmp_path, "compression.type=producer\n"), notes=notes)
+    library.scenario(write(tmp_path, "compression.lz4.level=9\n"), notes=notes)
     assert notes == []
 
 
@@ -122,11 +122,12 @@ def test_a_node_with_both_roles_is_told_where_its_controller_runs(tmp_path: Path
 def test_all_that_is_not_modelled_is_named_at_once_and_security_is_not(tmp_path: Path) -> None:
     place = write(
         tmp_path,
-        "compression.type=lz4\nsuper.users=User:admin\nallow.everyone.if.no.acl.found=false\n"
+        "compression.lz4.level=12\nsuper.users=User:admin\nallow.everyone.if.no.acl.found=false\n"
         "quota.window.num=12\n",
     )
     with pytest.raises(
-        ScenarioError, match=r"compression\.type, quota\.window\.num: are not modelled; remove them"
+        ScenarioError,
+        match=r"compression\.lz4\.level, quota\.window\.num: are not modelled; remove them",
     ):
         library.scenario(place)
 

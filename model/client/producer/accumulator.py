@@ -12,11 +12,8 @@ from collections.abc import Callable, Sequence
 
 from kafkasim.model.client.exceptions import KafkaError, RecordTooLargeError
 from kafkasim.model.client.producer.batches import PartitionQueue, ProducerBatch
-from kafkasim.model.client.producer.compression import (
-    Compressor,
-    Packing,
-    StatedRatios,
-)
+from kafkasim.model.client.producer.compression import Packing
+from kafkasim.model.compression import STATED_RATIOS, Compressor
 from kafkasim.model.config import ProducerConfig
 from kafkasim.model.records import (
     BATCH_OVERHEAD,
@@ -32,8 +29,6 @@ NEVER = 1 << 62
 MAX_VARINT = 5
 MAX_RECORD_OVERHEAD = 21
 """The most bytes of a record's attributes, deltas and length (DefaultRecord)."""
-
-STATED_RATIOS = StatedRatios()
 
 
 class RecordAccumulator:

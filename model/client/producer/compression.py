@@ -5,15 +5,15 @@ topic's batches have lately reached, and 5 % more (MemoryRecordsBuilder.estimate
 it is drained it is compressed, and its ratio moves the estimate: up at once, down in small steps.
 So a batch may turn out larger than batch.size, and be split (MESSAGE_TOO_LARGE).
 
-What records compress to is for a :class:`Compressor` to say: the model holds no bytes. A batch
-stays as its producer packed it, as with the topic's compression.type=producer.
+What records compress to is for a :class:`~kafkasim.model.compression.Compressor` to say. A leader
+whose topic has a compression.type of its own compresses the batch again (LogValidator).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+from collections.abc import Sequence
 
+from kafkasim.model.compression import Compressor, compressed_size
 from kafkasim.model.records import BATCH_OVERHEAD, Record
 
 ESTIMATION_FACTOR = 1.05
@@ -22,25 +22,6 @@ IMPROVING_STEP = 0.005
 """How far the estimate goes down with a batch that compresses better."""
 DETERIORATE_STEP = 0.05
 """How far the estimate goes up at least with a batch that compresses worse."""
-
-STATED: Mapping[str, float] = {"gzip": 0.35, "snappy": 0.55, "lz4": 0.5, "zstd": 0.33}
-"""Ratios of records without bytes, by codec: those of JSON events, roughly."""
-
-
-class Compressor(Protocol):
-    """What says how well records compress."""
-
-    def ratio(self, codec: str, records: Sequence[Record]) -> float:
-        """Return the bytes of compressed records divided by the bytes of the records."""
-        ...
-
-
-class StatedRatios:
-    """A compressor for records that are sizes only."""
-
-    def ratio(self, codec: str, _records: Sequence[Record]) -> float:
-        """Return the codec's stated ratio."""
-        return STATED[codec]
 
 
 class Packing:
@@ -63,7 +44,7 @@ class Packing:
             self._estimates[topic] = max(before + DETERIORATE_STEP, observed)
         elif observed < before:
             self._estimates[topic] = max(before - IMPROVING_STEP, observed)
-        return BATCH_OVERHEAD + int(uncompressed * observed)
+        return compressed_size(uncompressed, observed)
 
     def expect_no_gain(self, topic: str, ratio: float) -> None:
         """Estimate no gain any more: a batch was too large for its leader (splitAndReenqueue)."""

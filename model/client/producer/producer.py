@@ -47,8 +47,8 @@ from kafkasim.model.records import NO_HEADERS
 
 if TYPE_CHECKING:
     from kafkasim.model.client.producer.batches import PartitionQueue, ProducerBatch
-    from kafkasim.model.client.producer.compression import Compressor
     from kafkasim.model.client.rules import ClientRules
+    from kafkasim.model.compression import Compressor
     from kafkasim.model.effects import Process
     from kafkasim.model.records import TopicPartition
 

@@ -49,6 +49,7 @@ DYNAMIC = (
     "log.message.timestamp.before.max.ms",
     "log.message.timestamp.after.max.ms",
     "message.max.bytes",
+    "compression.type",
     "leader.replication.throttled.rate",
     "follower.replication.throttled.rate",
 )

@@ -224,6 +224,7 @@ class LogManager:
             producer_id_expiration_ms=self.settings.current.producer_id_expiration_ms,
             verifies_transactions=self._verifies,
         )
+        log.compressor = process.compressor
         if not existed:
             return log
         process.out.append(

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from kafkasim.model.compression import STATED_RATIOS, Compressor
 from kafkasim.model.config import MAX_LONG, TopicConfig
 from kafkasim.model.errors import NONE, Errors
 from kafkasim.model.facts import LogStart
@@ -35,6 +36,7 @@ from kafkasim.model.storage.log.validation import (
     AppendResult,
     invalid,
     out_of_range,
+    recompressed,
     stamped,
 )
 from kafkasim.model.storage.rules import StorageRules
@@ -48,8 +50,11 @@ class UnifiedLog:
     ``log_start_offset <= last_stable_offset <= high_watermark``.
 
     ``on_disk_error`` is called when a background flush fails; the owner of the log sets it to what
-    takes the log directory offline.
+    takes the log directory offline. It also sets ``compressor``, which counts in a topic with a
+    compression.type of its own.
     """
+
+    compressor: Compressor = STATED_RATIOS
 
     def __init__(
         self,
@@ -109,6 +114,7 @@ class UnifiedLog:
         self._segment_bytes = config.segment_size
         self._segment_ms = config.max_segment_ms
         self.compacted = config.compacted
+        self._compression = config.compression_type
         self._log_append_time = config.message_timestamp_type == "LogAppendTime"
         self._timestamp_after_ms = config.message_timestamp_after_max_ms
         self._has_oldest = config.message_timestamp_before_max_ms < MAX_LONG
@@ -183,13 +189,10 @@ class UnifiedLog:
         if origin is not AppendOrigin.RAFT_LEADER and size > self._max_message_bytes:
             return AppendResult(Errors.MESSAGE_TOO_LARGE, None, -1, -1)
         if client:
-            error = invalid(batch, self.compacted)
-            if error is NONE and (
-                batch.max_timestamp_ms > now_ms + self._timestamp_after_ms or self._has_oldest
-            ):
-                error = out_of_range(batch, now_ms, self.config)
+            error, batch = self._validated(batch, now_ms)
             if error is not NONE:
                 return AppendResult(error, None, -1, -1)
+            size = batch.size
         if size > self._segment_bytes:
             return AppendResult(Errors.RECORD_LIST_TOO_LARGE, None, -1, -1)
         if self._log_append_time:
@@ -211,6 +214,20 @@ class UnifiedLog:
         self._write((batch,), size, now_ms)
         time_ms = now_ms if self._log_append_time else NO_TIMESTAMP
         return AppendResult(NONE, batch, base_offset, batch.last_offset, False, time_ms)
+
+    def _validated(self, batch: RecordBatch, now_ms: int) -> tuple[Errors, RecordBatch]:
+        """Return the error of a client's batch, or NONE, and the batch with the topic's codec
+        (LogValidator)."""
+        error = invalid(batch, self.compacted)
+        if error is NONE and (
+            batch.max_timestamp_ms > now_ms + self._timestamp_after_ms or self._has_oldest
+        ):
+            error = out_of_range(batch, now_ms, self.config)
+        if error is NONE and self._compression != "producer":
+            batch = recompressed(batch, self._compression, self.compressor)
+            if batch.size > self._max_message_bytes:
+                error = Errors.MESSAGE_TOO_LARGE
+        return error, batch
 
     def append_as_follower(
         self, batches: Sequence[RecordBatch], leader_epoch: int = MAX_EPOCH, now_ms: int = 0

@@ -1,13 +1,15 @@
 """What a leader checks in a client's batch, and how it stamps the batch (Kafka: LogValidator).
 
-Left out: recompression, old formats. The CRC of a batch from the network is not checked: the
+Left out: old formats. The CRC of a batch from the network is not checked: the
 network is TCP, which damages nothing.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import Enum
 
+from kafkasim.model.compression import Compressor, compressed_size
 from kafkasim.model.config import TopicConfig
 from kafkasim.model.errors import NONE, Errors
 from kafkasim.model.records import NO_TIMESTAMP, Record, RecordBatch
@@ -84,3 +86,15 @@ def stamped(batch: RecordBatch, now_ms: int) -> RecordBatch:
         batch.control,
         batch.offset_deltas,
     )
+
+
+def recompressed(batch: RecordBatch, compression_type: str, compressor: Compressor) -> RecordBatch:
+    """Return a client's batch as the topic's compression.type has it; it is not "producer".
+
+    A batch that has that codec already keeps its size (LogValidator, in-place assignment), and so
+    does it here: its producer compressed the same records.
+    """
+    uncompressed = sum([record.size for record in batch.records])
+    plain = compression_type == "uncompressed"
+    ratio = 1.0 if plain else compressor.ratio(compression_type, batch.records)
+    return replace(batch, size=compressed_size(uncompressed, ratio))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Sequence
 
-from kafkasim.model.client.producer.compression import STATED
+from kafkasim.model.compression import STATED
 from kafkasim.model.records import Record
 from kafkasim.scenarios.applications.session import Payloads
 

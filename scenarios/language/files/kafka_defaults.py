@@ -9,7 +9,6 @@ UNMODELLED_DEFAULTS = {
     "alter.log.dirs.replication.quota.window.size.seconds": "1",
     "compression.gzip.level": "-1",
     "compression.lz4.level": "9",
-    "compression.type": "producer",
     "compression.zstd.level": "3",
     "connection.failed.authentication.delay.ms": "100",
     "connections.max.idle.ms": "600000",

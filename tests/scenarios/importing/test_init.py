@@ -102,7 +102,7 @@ def test_a_scenario_of_files_runs_and_passes(files: tuple[str, ...]) -> None:
 def test_all_that_is_not_taken_has_its_reason() -> None:
     assert made(*THREE)[1].left_out == [
         "listeners, controller.listener.names: addresses, security or machines, no effect here",
-        "compression.type: Kafka's, but not modelled",
+        "compression.lz4.level: Kafka's, but not modelled",
     ]
     env, consumers = made("broker.env")[1].left_out
     place = EXAMPLES / "broker.env"
