@@ -182,6 +182,7 @@ class RoleChanges:
         if partition is None or partition.topic_id != topic_id:
             return
         partition.untold = READS
+        partition.delayed.mark_dirty()
         if delete and not self._context.rules.deletes_replicas():
             return
         self._fetchers.remove(tp)

@@ -62,8 +62,12 @@ class TimedRun:
     @property
     def exchanges_per_simulated_second(self) -> float:
         """Requests that were answered per simulated second of the workload."""
-        made = self._marks["liveness"][1] - self._marks["load"][1]
-        return made * 1e6 / self._load_us
+        return self.exchanges * 1e6 / self._load_us
+
+    @property
+    def exchanges(self) -> int:
+        """Requests that were answered during the workload."""
+        return self._marks["liveness"][1] - self._marks["load"][1]
 
     def _on_phase(self, _seq: int, _t_us: int, _node: str, fact: Any) -> None:
         self._mark(fact.phase)

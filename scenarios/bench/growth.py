@@ -30,11 +30,15 @@ CLIENTS = (2, 5, 10, 20)
 
 @dataclass(frozen=True)
 class Size:
-    """One point of the measurement. ``clients`` are half producers, half consumers."""
+    """One point of the measurement. ``clients`` are half producers, half consumers.
+
+    The consumers also read ``idle`` partitions of a topic to which nobody writes.
+    """
 
     partitions: int = 60
     brokers: int = 3
     clients: int = 2
+    idle: int = 0
 
 
 @dataclass(frozen=True)
@@ -50,20 +54,30 @@ def scenario(size: Size) -> Scenario:
     """Return a cluster of a size under a load of 20 records a second from each producer."""
     producers = (size.clients + 1) // 2
     workload: list[dict[str, Any]] = [
-        {"kind": "producer", "count": producers, "rate": "20/s", "config": {"acks": "all"}}
+        {
+            "kind": "producer",
+            "topic": "orders",
+            "count": producers,
+            "rate": "20/s",
+            "config": {"acks": "all"},
+        }
     ]
+    names = ["orders", "archive"] if size.idle else ["orders"]
     if size.clients > producers:
         count = size.clients - producers
-        workload.append({"kind": "consumer-group", "group": "readers", "count": count})
+        readers = {"kind": "consumer-group", "group": "readers", "topics": names, "count": count}
+        workload.append(readers)
+    counts = (size.partitions, size.idle)
+    topics = [
+        {"name": name, "partitions": count, "replication-factor": min(3, size.brokers)}
+        for name, count in zip(names, counts, strict=False)
+    ]
     data = {
         "name": "growth",
         "claim": "A simulated second costs as much as what happens in it.",
         "duration": f"{DURATION_S}s",
         "cluster": {"brokers": size.brokers, "controllers": 3},
-        "topics": [{
-            "name": "orders", "partitions": size.partitions,
-            "replication-factor": min(3, size.brokers),
-        }],
+        "topics": topics,
         "workload": workload,
     }  # fmt: skip
     return parse(data, "growth")

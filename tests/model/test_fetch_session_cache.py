@@ -105,6 +105,19 @@ def test_fewer_slots_than_shards_are_none() -> None:
     assert opened(sessions, FOLLOWER, 0, T0).id == 0
 
 
+def test_a_consumers_partitions_with_news_are_read_in_the_order_of_the_session() -> None:
+    session = opened(cache(1), -1, 0, *[TopicPartition("t", each) for each in range(4)])
+    first, second, third, fourth = session.entries.values()
+    session.move_to_tail(first)  # it was served
+    for entry in session.entries.values():
+        entry.clean = True
+    session.dirty.clear()
+    for entry in (first, fourth, second):
+        entry.mark_dirty()
+    assert session.to_read() == [second, fourth, first]
+    assert third.clean
+
+
 def test_a_session_with_topic_ids_takes_no_request_without() -> None:
     sessions = cache(2)
     session = opened(sessions, CONSUMER, 0, T0)

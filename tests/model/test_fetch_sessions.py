@@ -195,7 +195,7 @@ def test_an_idle_follower_counts_as_caught_up_at_its_last_fetch() -> None:
 
 
 class Leader:
-    """Node 1 leads; follower 2's requests are written by hand."""
+    """Node 1 leads; requests of follower 2, or of a consumer (−1), are written by hand."""
 
     def __init__(self) -> None:
         self.trio = Trio()
@@ -213,11 +213,22 @@ class Leader:
         *asked: FetchPartition,
         forgotten: tuple[Any, ...] = (),
         wait_ms: int = 0,
+        replica: int = 2,
     ) -> FetchResponse | None:
         """Send a fetch; None while it is parked."""
         self.correlation += 1
         request = FetchRequest(
-            2, 2, wait_ms, 1, 1 << 20, 0, asked, session_id, session_epoch, "", forgotten
+            replica,
+            replica,
+            wait_ms,
+            1,
+            1 << 20,
+            0,
+            asked,
+            session_id,
+            session_epoch,
+            "",
+            forgotten,
         )
         trio = self.trio
         for effect in [e for e in self.node.out if type(e) is Then]:  # the disk is done
@@ -265,6 +276,21 @@ def test_a_full_fetch_tells_everything_and_the_next_only_what_changed(leader: Le
     assert leader.told(leader.fetch(first.session_id, 1)) == []
     leader.trio.produce(1, 5)
     assert leader.told(leader.fetch(first.session_id, 2)) == [(NONE, 0, 1)]
+
+
+def test_a_consumers_idle_partition_is_read_again_when_it_has_news(leader: Leader) -> None:
+    trio = leader.trio
+    trio.tell()
+    trio.settle()
+    first = leader.fetch(0, INITIAL_EPOCH, leader.ask(), replica=-1)
+    assert leader.told(first) == [(NONE, 0, 0)]
+    assert first is not None
+    session = leader.node.replicas.sessions.sessions[first.session_id]
+    assert (session.to_read(), len(session.entries)) == ([], 1)
+    trio.produce(1, 5)
+    assert leader.told(leader.fetch(session.id, 1, replica=-1)) == []  # not yet committed
+    trio.settle()
+    assert leader.told(leader.fetch(session.id, 2, replica=-1)) == [(NONE, 1, 1)]
 
 
 def test_an_unknown_session_is_refused(leader: Leader) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import sys
+from types import FrameType
+from typing import Any
 
 import pytest
 
@@ -67,6 +70,45 @@ def test_a_library_is_paid_by_its_caller_unless_it_is_one_partys_own() -> None:
     assert budget("/usr/lib/python3.11/heapq.py") is None
     assert budget("/venv/site-packages/simpy/core.py") == CORE
     assert budget("/usr/lib/python3.11/asyncio/events.py") == CLIENTS
+
+
+class LineCounter:
+    """Counts the lines of Python that a run executes in an exchange of its workload.
+
+    A loop over partitions counts as often as it turns.
+    """
+
+    def __init__(self, size: growth.Size) -> None:
+        self.lines = 0
+        self._timed = TimedRun(growth.scenario(size), 1, settle_us=growth.SETTLE_S * 1_000_000)
+        self._mark = self._timed._mark
+        self._timed._mark = self._on_mark  # type: ignore[method-assign]
+
+    def per_exchange(self) -> float:
+        result = self._timed.execute()
+        assert result.verdict == "pass"
+        return self.lines / self._timed.exchanges
+
+    def _on_mark(self, moment: str) -> None:
+        self._mark(moment)
+        if moment in ("load", "liveness"):
+            sys.settrace(self._trace if moment == "load" else None)
+
+    def _trace(self, frame: FrameType, event: str, _: Any) -> Any:
+        if event == "line":
+            self.lines += 1
+        return self._trace
+
+
+@pytest.mark.slow
+def test_an_exchange_costs_the_same_among_many_idle_partitions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(growth, "DURATION_S", 18)  # 6 s of them are counted
+    few, many = [
+        LineCounter(growth.Size(6, clients=6, idle=idle)).per_exchange() for idle in (0, 594)
+    ]
+    assert many < 1.2 * few, (many, few)
 
 
 @pytest.mark.slow

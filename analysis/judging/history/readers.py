@@ -60,6 +60,8 @@ class Readers:
         self._readers: dict[tuple[str, str, str, int], Reader] = {}
         self.topics = TopicNames(trace)
         self._others = self.topics.others
+        self._read: dict[tuple[str, PartitionKey], int] = {}
+        """By group and partition: the highest position that poll() has told any member"""
         self.delivered: dict[tuple[str, PartitionKey], dict[int, int]] = {}
         """By group and partition: the offsets that it got, with the row of the last time"""
         self.repeated: dict[tuple[str, PartitionKey], dict[int, int]] = {}
@@ -75,12 +77,8 @@ class Readers:
         return reader
 
     def read(self, group: str, key: PartitionKey) -> int:
-        """Return how far any member of a group has read."""
-        return max(
-            reader.read
-            for (of, _, *partition), reader in self._readers.items()
-            if (of, *partition) == (group, *key)
-        )
+        """Return how far any member of a group has read, −1 if none has."""
+        return self._read.get((group, key), -1)
 
     def on_Positioned(self, _seq: int, _t: int, _node: str, fact: facts.Positioned) -> None:
         """Take a position that was set, or given up."""
@@ -99,12 +97,13 @@ class Readers:
         reader = self.of(fact.group, fact.member_id, (fact.topic_id, fact.partition))
         if fact.topic_id in self._others:
             self._go_over(fact, reader)
+        place = (fact.group, (fact.topic_id, fact.partition))
         position = reader.position = fact.position
         if position > reader.read:
             reader.read = position
+            self._read[place] = max(position, self._read.get(place, -1))
         if fact.offsets:
             reader.given = fact.offsets[-1] + 1
-            place = (fact.group, (fact.topic_id, fact.partition))
             delivered = self.delivered.setdefault(place, {})
             for offset in fact.offsets:
                 if offset in delivered:

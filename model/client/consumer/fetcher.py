@@ -54,11 +54,13 @@ class NodeFetch:
     """The fetches from one node: at most one is in flight."""
 
     __slots__ = (
+        "answered",
         "channel",
         "done",
         "fetcher",
         "in_flight",
         "node_id",
+        "regrouped",
         "requested",
         "session",
         "states",
@@ -73,8 +75,10 @@ class NodeFetch:
         self.session = session
         self.in_flight = False
         self.states: list[TopicPartitionState] = []  # of the partitions to fetch from it
+        self.regrouped = True  # since the last fetch: ``states``, or which of them may be fetched
         # of the partitions of the fetch in flight
         self.requested: dict[TopicPartition, TopicPartitionState] = {}
+        self.answered: list[TopicPartition] = []  # with records or an error, since the last fetch
         self.done = self._on_response
 
     def _on_response(self, response: Any, now: int) -> None:
@@ -102,6 +106,7 @@ class NodeFetch:
             state.fetched_us = now
             if part.batches or part.error:
                 state.buffered = True
+                self.answered.append(tp)
                 fetcher.completed.append(CompletedFetch(state, asked[tp], part))
                 if part.error in NAMES_LEADER:
                     moved.append(part)
@@ -147,7 +152,7 @@ class Fetcher:
     def send_fetches(self, now: int) -> None:
         """Fetch from every node that has no fetch in flight and partitions to fetch."""
         subscription = self._subscription
-        versions = (self._metadata.version, subscription.version, subscription.leaders_version)
+        versions = (self._metadata.version, subscription.version, subscription.fetchable_version)
         if self._grouped != versions or now >= self._lease_ends_us:
             self._group(now)
         if self._leaderless and any(map(self._fetchable, self._leaderless)):
@@ -157,56 +162,69 @@ class Fetcher:
                 self._fetch_from(node, now)
 
     def _fetch_from(self, node: NodeFetch, now: int) -> None:
-        """Fetch all fetchable partitions of a node (prepareFetchRequests)."""
-        rules, metadata = self._rules, self._metadata
-        wanted: dict[TopicPartition, FetchPartition] = {}
-        requested: dict[TopicPartition, TopicPartitionState] = {}
-        for state in node.states:
-            if not self._fetchable(state):
-                continue
-            if state.buffered:
-                if rules.spares_nodes_of_buffered():
+        """Fetch all fetchable partitions of a node (prepareFetchRequests).
+
+        If the same ones are fetchable as in the last fetch, only those that it brought something
+        of have moved.
+        """
+        requested, session = node.requested, node.session
+        spares = self._rules.spares_nodes_of_buffered()
+        if spares and not node.regrouped:
+            for fetch in self.completed:
+                if requested.get(fetch.state.tp) is fetch.state:
                     return
-                continue
-            tp = state.tp
-            asked = state.asked
-            topic_id, epoch = metadata.topic_ids[tp.topic], state.leader.epoch
-            if (
-                asked is None
-                or asked.fetch_offset != state.position
-                or asked.current_leader_epoch != epoch
-                or asked.topic_id != topic_id
-            ):
-                limit = self._config.max_partition_fetch_bytes
-                asked = FetchPartition(tp, topic_id, state.position, -1, epoch, -1, limit)
-                state.asked = asked
-            wanted[tp] = asked
-            requested[tp] = state
-        if wanted:
+            if not self._may_send(node, now):
+                return
+            moved = [tp for tp in sorted(node.answered) if self._ask(requested[tp])]
+            changes = session.next_request_of(requested, moved)
+        else:
+            requested = {state.tp: state for state in node.states if self._fetchable(state)}
+            for state in [each for each in requested.values() if each.buffered]:
+                if spares:
+                    return
+                del requested[state.tp]
+            if not requested:
+                return
             node.requested = requested
-            self._send(node, wanted, now)
+            if not self._may_send(node, now):
+                return
+            for state in requested.values():
+                self._ask(state)
+            changes = session.next_request({tp: state.asked for tp, state in requested.items()})
+        node.answered.clear()
+        node.regrouped = False
+        node.in_flight = True
+        node.channel.send(self._request(session, changes, session.epoch), now, node.done)
+
+    def _ask(self, state: TopicPartitionState) -> bool:
+        """Ask for a partition in the next fetch; return whether that differs from the last one."""
+        asked, tp = state.asked, state.tp
+        topic_id, epoch = self._metadata.topic_ids[tp.topic], state.leader.epoch
+        if (
+            asked.fetch_offset == state.position
+            and asked.current_leader_epoch == epoch
+            and asked.topic_id == topic_id
+        ):
+            return False
+        limit = self._config.max_partition_fetch_bytes
+        state.asked = FetchPartition(tp, topic_id, state.position, -1, epoch, -1, limit)
+        return True
 
     def _fetchable(self, state: TopicPartitionState) -> bool:
         if state.state is not FETCHING or state.paused:
             return False
         return not (state.pending_revocation and self._rules.pauses_pending_revocation())
 
-    def _send(
-        self, node: NodeFetch, wanted: dict[TopicPartition, FetchPartition], now: int
-    ) -> None:
-        channel, session = node.channel, node.session
+    def _may_send(self, node: NodeFetch, now: int) -> bool:
+        """Return whether a node can be asked now; if not, poll again when it can."""
+        channel = node.channel
         if channel.connection is None and now < channel.not_before:
             self.poll.wake_at(channel.not_before)
-            return
+            return False
         if channel.throttled_until > now:
             self.poll.wake_at(channel.throttled_until)
-            return
-        node.in_flight = True
-        channel.send(
-            self._request(session, session.next_request(wanted), session.epoch),
-            now,
-            node.done,
-        )
+            return False
+        return True
 
     def _request(self, session: FetchSessionHandler, changes: Changes, epoch: int) -> FetchRequest:
         config = self._config
@@ -418,11 +436,12 @@ class Fetcher:
         it, and be refused.
         """
         metadata, subscription = self._metadata, self._subscription
-        self._grouped = (metadata.version, subscription.version, subscription.leaders_version)
+        self._grouped = (metadata.version, subscription.version, subscription.fetchable_version)
         self._lease_ends_us = NEVER
         self._leaderless = []
         for node in self._nodes.values():
             node.states = []
+            node.regrouped = True
         for tp, state in subscription.assignment.items():
             if state.leader.leader < 0:
                 self._leaderless.append(state)

@@ -218,7 +218,7 @@ class OffsetFetcher:
         """
         policy = self._config.auto_offset_reset
         if end_offset >= state.position and epoch >= 0:
-            state.state = FetchState.FETCHING
+            self._subscription.validated(state)
         elif policy == "none":
             detail = f"{state.tp} at {state.position}: log ends at {end_offset} in epoch {epoch}"
             self._poll.fail(LogTruncationError("LOG_TRUNCATION", detail))

@@ -74,11 +74,11 @@ class Steering:
     def pause(self, call: int, args: tuple[Any, ...], _now: int) -> None:
         """Return no records of (partitions,) until they are resumed."""
         self._subscription.pauses = True
-        self._each(call, args[0], lambda state: state.pause(True))
+        self._each(call, args[0], lambda state: self._subscription.pause(state, True))
 
     def resume(self, call: int, args: tuple[Any, ...], now: int) -> None:
         """Return records of (partitions,) again."""
-        self._each(call, args[0], lambda state: state.pause(False))
+        self._each(call, args[0], lambda state: self._subscription.pause(state, False))
         self._poll.wake(now)
 
     def paused(self, call: int, _args: tuple[Any, ...], _now: int) -> None:

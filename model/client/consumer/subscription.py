@@ -7,11 +7,11 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from kafkasim.model.client.net.metadata import NO_LEADER
+from kafkasim.model.messages import FetchPartition
 from kafkasim.model.records import TopicPartition
 
 if TYPE_CHECKING:
     from kafkasim.model.client.net.metadata import LeaderAndEpoch
-    from kafkasim.model.messages import FetchPartition
 
 
 class FetchState(Enum):
@@ -61,17 +61,13 @@ class TopicPartitionState:
         self.high_watermark = -1  # −1 until a fetch response has named it
         self.last_stable_offset = -1  # likewise
         self.fetched_us = -1  # when a response last told of the partition; −1: none has
-        self.asked: FetchPartition | None = None  # in the last fetch
+        self.asked = FetchPartition(tp, "", -1, -1, -1, -1, 0)  # in the last fetch; this: in none
         self.buffered = False  # a fetched response waits to be polled
         self.paused = False  # by the application
         self.pending_revocation = False
         self.retry_at = 0  # when the next reset or validation may be sent (nextRetryTimeMs)
         self.preferred_replica = -1  # the node that the leader named (KIP-392), −1 for none
         self.preferred_until_us = 0
-
-    def pause(self, paused: bool) -> None:
-        """Pause or resume the partition."""
-        self.paused = paused
 
     def clear_preferred_replica(self) -> bool:
         """Fetch from the leader again; return whether that is a change."""
@@ -89,7 +85,7 @@ class SubscriptionState:
         self.auto_assigned = False  # by the group, not by assign()
         self.assignment: dict[TopicPartition, TopicPartitionState] = {}
         self.version = 0  # counts the assignments
-        self.leaders_version = 0  # counts the changes of positions' leaders
+        self.fetchable_version = 0  # counts the changes of what may be fetched, and where
         self.pauses = False  # whether the application has ever paused a partition
         self.has_all_positions = True  # False: some partition may not be FETCHING
 
@@ -143,12 +139,22 @@ class SubscriptionState:
         """
         state.leader = leader
         state.retry_at = 0
-        self.leaders_version += 1
+        self.fetchable_version += 1
         if validate and state.offset_epoch >= 0 and leader.epoch >= 0:
             state.state = FetchState.AWAIT_VALIDATION
             self.has_all_positions = False
         else:
             state.state = FetchState.FETCHING
+
+    def validated(self, state: TopicPartitionState) -> None:
+        """Fetch a position that the leader has validated (completeValidation)."""
+        state.state = FetchState.FETCHING
+        self.fetchable_version += 1
+
+    def pause(self, state: TopicPartitionState, paused: bool) -> None:
+        """Pause or resume a partition."""
+        state.paused = paused
+        self.fetchable_version += 1
 
     def request_reset(self, state: TopicPartitionState, strategy: str) -> None:
         """Give a position up for the first or last offset (requestOffsetReset).
@@ -159,6 +165,7 @@ class SubscriptionState:
         state.reset_strategy = strategy
         state.retry_at = 0
         self.has_all_positions = False
+        self.fetchable_version += 1
 
     def update_has_all_positions(self) -> None:
         """Find out whether every partition can be fetched."""
@@ -180,6 +187,7 @@ class SubscriptionState:
         """Return no more records of partitions that are about to be revoked; None: of all."""
         for tp in self.assignment if partitions is None else partitions:
             self.assignment[tp].pending_revocation = True
+        self.fetchable_version += 1
 
     def is_pending_revocation(self, tp: TopicPartition) -> bool:
         """Return whether a partition is assigned and about to be revoked."""

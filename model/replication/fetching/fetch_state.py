@@ -68,7 +68,7 @@ class FetchStates:
     ``changed``: the partitions of which the leader's session does not know the newest state.
     """
 
-    __slots__ = ("_backoff_us", "changed", "delayed", "fetching", "truncating")
+    __slots__ = ("_backoff_us", "_log_start_moved", "changed", "delayed", "fetching", "truncating")
 
     def __init__(self, backoff_us: int) -> None:
         self.truncating: dict[TopicPartition, FetchState] = {}
@@ -76,6 +76,7 @@ class FetchStates:
         self.delayed: dict[TopicPartition, FetchState] = {}
         self.changed: dict[TopicPartition, None] = {}
         self._backoff_us = backoff_us
+        self._log_start_moved = False  # of some partition, since the last fetch was built
 
     def add(self, state: FetchState) -> None:
         """Truncate or fetch a partition from now on; an earlier state of it is replaced."""
@@ -90,6 +91,10 @@ class FetchStates:
         self.delayed.pop(tp, None)
         self.changed[tp] = None
         return self.fetching.pop(tp, None)
+
+    def on_log_start(self) -> None:
+        """Compare the log starts with those that the leader knows, before the next fetch."""
+        self._log_start_moved = True
 
     def is_empty(self) -> bool:
         """Return whether there is nothing to fetch, now or later."""
@@ -112,6 +117,9 @@ class FetchStates:
         The leader moves it, or this replica deletes old segments by itself
         (AbstractFetcherThread.buildFetch reads it each time).
         """
+        if not self._log_start_moved:
+            return
+        self._log_start_moved = False
         for state in self.fetching.values():
             if state.asked.log_start_offset != state.partition.log.log_start_offset:
                 self.move(state, state.fetch_offset, state.last_fetched_epoch)
@@ -136,3 +144,5 @@ class FetchStates:
         tp = state.partition.tp
         (self.truncating if state.truncating else self.fetching)[tp] = state
         self.changed[tp] = None
+        state.partition.log.on_log_start = self.on_log_start
+        self._log_start_moved = True  # perhaps, while it was delayed

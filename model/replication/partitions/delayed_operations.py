@@ -54,7 +54,7 @@ class SessionEntry(Protocol):
     """A partition of a fetch session."""
 
     asked: FetchPartition
-    clean: bool  # True: a fetch could bring the follower nothing new
+    clean: bool  # True: a fetch could bring nothing new
 
     @property
     def parked(self) -> FetchWaiter | None:
@@ -133,8 +133,11 @@ class DelayedOperations:
             deletion.try_complete(self.tp, now)
 
     def mark_dirty(self) -> None:
-        """Let the followers' sessions read the partition again in their next fetches."""
+        """Let the sessions read the partition again in their next fetches."""
         for entry in self.session_entries:
+            if entry.clean:
+                entry.mark_dirty()
+        for entry in self.consumer_entries:
             if entry.clean:
                 entry.mark_dirty()
 

@@ -52,8 +52,10 @@ class HostedPartitions:
     def compare_names(self, tps: Iterable[TopicPartition]) -> None:
         """Keep :attr:`unnamed`, after roles or the metadata of these partitions have changed."""
         for tp in tps:
-            if tp in self.online and not self.cache.knows_partition(tp):
+            partition = self.online.get(tp)
+            if partition is not None and not self.cache.knows_partition(tp):
                 self.unnamed[tp] = None
+                partition.delayed.mark_dirty()
             else:
                 self.unnamed.pop(tp, None)
 

@@ -123,12 +123,18 @@ class SessionFetch:
     """A fetch in a session (FullFetchContext, IncrementalFetchContext)."""
 
     def __init__(
-        self, session: FetchSession, hosted: HostedPartitions, cache: FetchSessionCache
+        self,
+        session: FetchSession,
+        hosted: HostedPartitions,
+        cache: FetchSessionCache,
+        skips_idle: bool,
     ) -> None:
+        """``skips_idle``: only what happens to a partition decides what a fetch of it brings."""
         self.session_id = session.id  # 0 for a new session
         self._session = session
         self._hosted = hosted
         self._cache = cache
+        self._skips_idle = skips_idle
 
     def is_empty(self) -> bool:
         """Return whether the session has no partition."""
@@ -137,7 +143,8 @@ class SessionFetch:
     def wanted(self) -> Wanted:
         """Return the dirty partitions of the session; the others have no news."""
         return [
-            (entry.asked, entry.partition or self._attach(entry)) for entry in self._session.dirty
+            (entry.asked, entry.partition or self._attach(entry))
+            for entry in self._session.to_read()
         ]
 
     def _attach(self, entry: CachedPartition) -> Partition | None:
@@ -148,11 +155,14 @@ class SessionFetch:
 
     def park(self, operation: DelayedFetch, result: FetchResult) -> None:
         """Wait for every partition of the session, clean ones too."""
-        session = self._session
-        if session.replica_id >= 0:  # a consumer's entries are never clean
-            for entry in list(session.dirty):
+        self._session.parked = operation
+        self._skip_idle()
+
+    def _skip_idle(self) -> None:
+        """Do not read entries again before they have news."""
+        if self._skips_idle:
+            for entry in list(self._session.dirty):
                 entry.mark_clean_if_idle()
-        session.parked = operation
 
     def unpark(self, operation: DelayedFetch) -> None:
         """Wait for no partition any more."""
@@ -165,7 +175,6 @@ class SessionFetch:
         """
         session = self._session
         found: list[FetchPartitionResponse] = []
-        dirty = session.dirty
         for asked, partition, high_watermark, answer in result.reads:
             entry = session.entries[asked.tp]
             if answer is None:
@@ -181,12 +190,9 @@ class SessionFetch:
             elif answer.diverging_epoch is None:
                 entry.sent_high_watermark = answer.high_watermark
                 entry.sent_log_start = answer.log_start_offset
-                if answer.batches and len(dirty) > 1:
-                    del dirty[entry]  # served partitions go to the tail
-                    dirty[entry] = None
-        if session.replica_id >= 0:  # a consumer's entries are never clean
-            for entry in list(dirty):
-                entry.mark_clean_if_idle()
+                if answer.batches:
+                    session.move_to_tail(entry)
+        self._skip_idle()
         if session.evicted:
             session.close()
         elif not self.session_id:
@@ -318,7 +324,7 @@ class FetchHandler:
         else:
             if stale:
                 session.mark_all_dirty()
-            context = SessionFetch(session, self._hosted, self._sessions)
+            context = SessionFetch(session, self._hosted, self._sessions, self._skips_idle(request))
         if self.refuses is not None:
             context = PartlyRefusedFetch(context, self.refuses(item))
         wanted = context.wanted()
@@ -337,6 +343,15 @@ class FetchHandler:
         waiting = DelayedFetch(item, context, self._reader, self._answer, now)
         context.park(waiting, result)
         self._purgatory.add(waiting, request.max_wait_ms, now)
+
+    def _skips_idle(self, request: FetchRequest) -> bool:
+        """Return whether a fetch need not read partitions without news.
+
+        Authorization and replica selection (KIP-392) look at all that a consumer fetches.
+        """
+        return request.replica_id >= 0 or (
+            self.refuses is None and not self._reader.selects_replicas
+        )
 
     def _named(self, wanted: Wanted) -> Wanted:
         """Take the partitions that the metadata cache lacks for unknown ones, for consumers and

@@ -65,7 +65,7 @@ class FetchReader:
         self._hosted = hosted
         self._quotas = quotas
         self._max_bytes = config.fetch_max_bytes
-        self._selects_replicas = config.replica_selector_class != ""
+        self.selects_replicas = config.replica_selector_class != ""
 
     def bound(self, partition: Partition, request: FetchRequest) -> int:
         """Return the offset up to which a fetch may read a partition.
@@ -103,7 +103,7 @@ class FetchReader:
                 continue
             high_watermark = partition.log.high_watermark
             answer = partition.check_fetch(asked, replica, only_leader)
-            if answer is None and first and (stale or self._selects_replicas):
+            if answer is None and first and (stale or self.selects_replicas):
                 answer = self._turn_away(partition, asked, request, stale)
             if answer is not None:
                 result.urgent = True

@@ -10,8 +10,9 @@ caught up. ``FetchSession.last_fetch_us`` has the time of that confirmation, and
 over when it becomes *dirty* (the log grew, an offset moved, the leadership changed). Kafka's rules
 see no difference; test_fetch_sessions.py compares sessions with full fetches.
 
-Consumers have sessions, too. Their entries are never clean, as no leader knows of a replica −1, and
-their parked fetches wait for the high watermark.
+Consumers have sessions, too, and their parked fetches wait for the high watermark. A consumer's
+entry is clean if the consumer is at the log end and the partition's leader serves it. It is read in
+the session's order when it has news.
 
 A full fetch gets its session with its response. The cache is limited: a follower's session may push
 out a consumer's, and a fetch that finds no room is answered without a session.
@@ -20,6 +21,7 @@ out a consumer's, and a fetch that finds no room is answered without a session.
 from __future__ import annotations
 
 from dataclasses import replace
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from kafkasim.model.errors import Errors
@@ -35,17 +37,27 @@ if TYPE_CHECKING:
     from kafkasim.model.replication.rules import ReplicationRules
 
 NONE = Errors.NONE
+_ORDER = attrgetter("order")
 EVICTION_US = 120_000_000  # min.incremental.fetch.session.eviction.ms, a constant of Kafka's
 
 
 class CachedPartition:
     """One partition of a session: what the follower asks for and what it was last sent."""
 
-    __slots__ = ("asked", "clean", "partition", "sent_high_watermark", "sent_log_start", "session")
+    __slots__ = (
+        "asked",
+        "clean",
+        "order",
+        "partition",
+        "sent_high_watermark",
+        "sent_log_start",
+        "session",
+    )
 
     def __init__(self, session: FetchSession, asked: FetchPartition) -> None:
         self.session = session
         self.asked = asked
+        self.order = session.next_order()  # among the session's entries
         self.partition: Partition | None = None  # None until the broker hosts it
         self.sent_high_watermark = -1  # −1: nothing was sent, or an error
         self.sent_log_start = -1
@@ -93,7 +105,7 @@ class CachedPartition:
                     remote.last_caught_up_us = at
 
     def mark_clean_if_idle(self) -> None:
-        """Leave the dirty entries if a fetch could bring the follower nothing new."""
+        """Leave the dirty entries if a fetch could bring the follower or consumer nothing new."""
         partition = self.partition
         if partition is None:
             return
@@ -104,11 +116,11 @@ class CachedPartition:
             or self.sent_log_start != log.log_start_offset
         ):
             return
-        leader = partition.leadership
+        leader, replica = partition.leadership, self.session.replica_id
         if (
             leader is not None
             and asked.current_leader_epoch == leader.leader_epoch
-            and self.session.replica_id in leader.maximal_isr
+            and (replica < 0 or replica in leader.maximal_isr)
         ):
             self.clean = True
             del self.session.dirty[self]
@@ -118,6 +130,7 @@ class FetchSession:
     """The session of a follower or a consumer."""
 
     __slots__ = (
+        "_orders",
         "created_us",
         "dirty",
         "entries",
@@ -141,6 +154,7 @@ class FetchSession:
         self.epoch = INITIAL_EPOCH + 1  # what the next request must carry
         self.entries: dict[TopicPartition, CachedPartition] = {}
         self.dirty: dict[CachedPartition, None] = {}  # all entries that are not clean
+        self._orders = 0
         self.parked: FetchWaiter | None = None
         self.last_fetch_us = now
         self.created_us = self.last_used_us = now  # created and touched in the cache
@@ -149,6 +163,25 @@ class FetchSession:
     def privileged(self) -> bool:
         """Whether it is a follower's."""
         return self.replica_id >= 0
+
+    def next_order(self) -> int:
+        """Return the place of an entry that comes behind all others."""
+        self._orders += 1
+        return self._orders
+
+    def to_read(self) -> list[CachedPartition]:
+        """Return the dirty entries; a consumer's are in the order of the session."""
+        dirty = list(self.dirty)
+        if self.replica_id < 0 and len(dirty) > 1:
+            dirty.sort(key=_ORDER)
+        return dirty
+
+    def move_to_tail(self, entry: CachedPartition) -> None:
+        """Read an entry behind all others: its partition has been served."""
+        entry.order = self.next_order()
+        if len(self.dirty) > 1:
+            del self.dirty[entry]
+            self.dirty[entry] = None
 
     def update(self, request: FetchRequest) -> None:
         """Take over what the request changes.

@@ -51,10 +51,12 @@ class UnifiedLog:
 
     ``on_disk_error`` is called when a background flush fails; the owner of the log sets it to what
     takes the log directory offline. It also sets ``compressor``, which counts in a topic with a
-    compression.type of its own.
+    compression.type of its own. ``on_log_start`` is called when the log start has moved; who copies
+    the log from a leader sets it.
     """
 
     compressor: Compressor = STATED_RATIOS
+    on_log_start: Callable[[], None] | None = None
 
     def __init__(
         self,
@@ -364,6 +366,8 @@ class UnifiedLog:
         end = self.local.log_end_offset
         place = (self.topic_id, self.tp.partition)
         self.out.append(LogStart(*place, offset, reason, hw, end, config))
+        if self.on_log_start is not None:
+            self.on_log_start()
 
     # ------------------------------------------------------------------------------- truncation
 
