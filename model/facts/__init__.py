@@ -25,7 +25,7 @@ import hashlib
 from dataclasses import fields
 from operator import attrgetter
 from types import ModuleType
-from typing import Any, get_type_hints
+from typing import Any
 
 from kafkasim.model.facts import (
     clients,
@@ -236,14 +236,14 @@ FACTS: dict[str, type] = {
 """Every kind of fact by name, module by module in the order of ``_MODULES``."""
 
 _TYPES: dict[Any, str] = {
-    int: "int64",
-    str: "string",
-    bool: "bool",
-    str | None: "string",
-    tuple[int, ...]: "list<int64>",
-    tuple[str, ...]: "list<string>",
+    "int": "int64",
+    "str": "string",
+    "bool": "bool",
+    "str | None": "string",
+    "tuple[int, ...]": "list<int64>",
+    "tuple[str, ...]": "list<string>",
 }
-
+"""Annotations of fields, as the modules of facts write them, and Arrow's names for their types."""
 
 HEAD = {"seq": "int64", "t_us": "int64", "node": "string", "kind": "string"}
 """The columns that every row has."""
@@ -252,10 +252,9 @@ HEAD = {"seq": "int64", "t_us": "int64", "node": "string", "kind": "string"}
 def _columns() -> dict[str, str]:
     columns = dict(HEAD)
     for name, fact in FACTS.items():
-        hints = get_type_hints(fact)
         for field in fields(fact):
-            declared = _TYPES.get(hints[field.name])
-            assert declared is not None, f"{name}.{field.name}: {hints[field.name]} is no fact type"
+            declared = _TYPES.get(field.type)
+            assert declared is not None, f"{name}.{field.name}: {field.type} is no fact type"
             assert field.name not in HEAD, f"{name}.{field.name} is a column of every row"
             known = columns.setdefault(field.name, declared)
             assert known == declared, f"{name}.{field.name} is {declared}, elsewhere {known}"

@@ -9,13 +9,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
-
 from kafkasim.scenarios.commands.exits import LIVENESS, OK, SAFETY
 
 if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
     from kafkasim.analysis.judging.verdict import Result
     from kafkasim.scenarios.language.tables import Scenario
 
@@ -59,6 +58,8 @@ def say_json(thing: Any) -> None:
 
 def console() -> Console:
     """Return a console for tables on stdout; what is not a terminal is as wide as it needs."""
+    from rich.console import Console
+
     return Console() if sys.stdout.isatty() else Console(width=160)
 
 
@@ -68,10 +69,15 @@ def progress_bar(what: str, total: int) -> Iterator[Any]:
 
     Yields ``advance(text)``; ``text`` replaces ``what``.
     """
-    quiet = Console(stderr=True)
-    said = TextColumn("{task.description}")
-    columns = (said, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=quiet, disable=not quiet.is_terminal) as progress:
+    if not sys.stderr.isatty():
+        yield lambda _text=what: None
+        return
+    from rich import progress as bars
+    from rich.console import Console
+
+    said = bars.TextColumn("{task.description}")
+    columns = (said, bars.BarColumn(), bars.MofNCompleteColumn(), bars.TimeRemainingColumn())
+    with bars.Progress(*columns, console=Console(stderr=True)) as progress:
         task = progress.add_task(what, total=total)
         yield lambda text=what: progress.update(task, advance=1, description=text)
 
@@ -79,11 +85,12 @@ def progress_bar(what: str, total: int) -> Iterator[Any]:
 @contextmanager
 def status(what: str) -> Iterator[None]:
     """Show a spinner on stderr if that is a terminal."""
-    quiet = Console(stderr=True)
-    if not quiet.is_terminal:
+    if not sys.stderr.isatty():
         yield
         return
-    with quiet.status(what):
+    from rich.console import Console
+
+    with Console(stderr=True).status(what):
         yield
 
 
@@ -110,6 +117,8 @@ class Shown(Protocol):
 
 def verdict_table(name: str, results: Sequence[Shown]) -> Table:
     """Return a table of what several runs of one scenario showed, with rates."""
+    from rich.table import Table
+
     from kafkasim.analysis.interval import wilson
     from kafkasim.analysis.words import counted
 

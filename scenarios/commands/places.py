@@ -12,7 +12,6 @@ import typer
 
 from kafkasim.scenarios.commands.common import InputError, one_line
 from kafkasim.scenarios.commands.errors import INPUT_ERRORS
-from kafkasim.scenarios.running.one_cluster import write_one_cluster
 from kafkasim.sim.trace.store import MANIFEST_FILE, TRACE_FILE, read_manifest
 
 RunName = Annotated[
@@ -71,6 +70,8 @@ def cluster_directories(place: Path, run: str = "", cluster: str = "") -> Iterat
     Raises:
         InputError: there is no such run, or no such cluster in it.
     """
+    from kafkasim.scenarios.running.one_cluster import write_one_cluster  # reads it with Arrow
+
     with run_directory(place, run) as directory, TemporaryDirectory(prefix="kafkasim-") as scratch:
         names = clusters_of(read_manifest(directory))
         if cluster not in ("", *names):

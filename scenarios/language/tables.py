@@ -74,7 +74,10 @@ class Table(BaseModel):
     """Base of all tables: unknown keys are errors; keys are written with dashes."""
 
     model_config = ConfigDict(
-        extra="forbid", frozen=True, alias_generator=lambda name: name.replace("_", "-")
+        extra="forbid",
+        frozen=True,
+        alias_generator=lambda name: name.replace("_", "-"),
+        defer_build=True,  # a validator of the whole scenario is built, and none of its parts
     )
 
 

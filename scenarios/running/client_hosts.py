@@ -20,7 +20,6 @@ from kafkasim.model.config import (
 )
 from kafkasim.model.facts.names import APPLICATIONS, CLUSTER
 from kafkasim.model.storage.files import Files
-from kafkasim.scenarios.applications.loading import UserApplication
 from kafkasim.scenarios.applications.records.compression import PayloadCompressor
 from kafkasim.scenarios.applications.session import Payloads, Session
 from kafkasim.scenarios.language.nodes import transactional_id
@@ -177,7 +176,7 @@ class ClientHosts:
         node = f"producer-{number}"
         if table.app is not None:
             make = self._session(node, number, "", {}, table.config)
-            self._add(node, table, {}, UserApplication(table.app, make))
+            self._add(node, table, {}, _of_user(table.app, make))
             return
         properties = dict(table.config)
         known = transactional_id(table, member)
@@ -237,7 +236,7 @@ class ClientHosts:
             self.control.stuck[node] = (table.stuck_at, table.stuck_for or STUCK_FOR_US)
         if table.app is not None:
             make = self._session(node, APPLICATIONS + number, table.group, table.config, {})
-            self._add(node, table, {}, UserApplication(table.app, make))
+            self._add(node, table, {}, _of_user(table.app, make))
             return
         kind: type[_Consumer] = ConsumerApplication
         if table.store is not None or table.audit is not None:
@@ -370,6 +369,13 @@ class ClientHosts:
         for config in configs.values():
             told(config, process)
         return process
+
+
+def _of_user(app: str, make: Callable[[ClientPort], Session]) -> Application:
+    """Return a user's application; other runs import neither aiokafka's names nor asyncio."""
+    from kafkasim.scenarios.applications.loading import UserApplication
+
+    return UserApplication(app, make)
 
 
 def of_rack(table: Reader) -> dict[str, Any]:

@@ -11,23 +11,25 @@ from __future__ import annotations
 import base64
 import random
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kafkasim.analysis.judging.promise import FactSource
 from kafkasim.model import facts
+from kafkasim.model.broker.common.kafka_broker import KafkaBrokerProcess
 from kafkasim.model.broker.kraft.broker import Broker
 from kafkasim.model.broker.kraft.combined import CombinedNode
-from kafkasim.model.broker.zk.broker import ZkBroker
 from kafkasim.model.controller.kraft.controller import Controller
 from kafkasim.model.storage.files import Files
-from kafkasim.model.zookeeper.config import ZooKeeperConfig
-from kafkasim.model.zookeeper.server.quorum_peer import QuorumPeer
 from kafkasim.scenarios.language.nodes import controller_hosts, controller_id, epochs_used
 from kafkasim.scenarios.language.tables import Scenario
 from kafkasim.scenarios.running.client_hosts import ClientHosts
 from kafkasim.scenarios.running.node_settings import NodeSettings, time_limit, told
 from kafkasim.sim.host.lifecycle import Host
 from kafkasim.sim.world import World
+
+if TYPE_CHECKING:
+    from kafkasim.model.broker.zk.broker import ZkBroker
+    from kafkasim.model.zookeeper.server.quorum_peer import QuorumPeer
 
 
 class Cluster:
@@ -100,12 +102,12 @@ class Cluster:
             else:
                 self.world.at(self.world.now + node.start, host.start, self._factories[host.name])
 
-    def broker_process(self, node: str) -> Broker | ZkBroker | None:
+    def broker_process(self, node: str) -> KafkaBrokerProcess | None:
         """Return the broker that runs on a node, or None."""
         process = self.world.hosts[node].process
         if isinstance(process, CombinedNode):
             return process.broker
-        assert process is None or isinstance(process, Broker | ZkBroker), process
+        assert process is None or isinstance(process, KafkaBrokerProcess), process
         return process
 
     def start_duplicate(self, node: str) -> None:
@@ -194,6 +196,10 @@ class Cluster:
         return host
 
     def _add_zookeeper(self, number: int) -> Host:
+        """Add a server of the ensemble; runs in KRaft mode import nothing of it."""
+        from kafkasim.model.zookeeper.config import ZooKeeperConfig
+        from kafkasim.model.zookeeper.server.quorum_peer import QuorumPeer
+
         name = self.ensemble[number]
         rack = self.settings.rack(name, number)
         config = ZooKeeperConfig.from_properties(self.scenario.cluster.zookeeper_config)
@@ -229,6 +235,8 @@ class Cluster:
         def factory(files: Files, rng: random.Random, now: int) -> Broker | ZkBroker:
             config, rules = self.settings.config(node), self.settings.broker_rules(node)
             if servers:
+                from kafkasim.model.broker.zk.broker import ZkBroker
+
                 zk = ZkBroker(name, broker_id, config, rack, servers, rules, files, rng, now)
                 zk.compressor = self.clients.compressor
                 return told(config, zk)

@@ -72,8 +72,13 @@ def test_help_and_list_import_neither_the_model_nor_arrow() -> None:
         assert ran.stdout.splitlines()[-1] == "[]", ran.stderr
 
 
-def test_a_run_that_keeps_no_trace_imports_no_arrow(small: str) -> None:
-    heavy = "('networkx', 'pyarrow', 'numpy', 'matplotlib', 'pyspark', 'kafkasim.analysis.story')"
+def test_a_run_imports_no_library_and_no_role_that_it_does_not_use(small: str) -> None:
+    heavy = [
+        *("networkx", "pyarrow", "numpy", "matplotlib", "pyspark", "rich"),
+        *("kafkasim.analysis.story", "kafkasim.scenarios.applications.loading"),
+        *("kafkasim.model.broker.zk", "kafkasim.model.zookeeper.server"),
+        *("kafkasim.scenarios.running.streaming", "kafkasim.model.streams.dsl"),
+    ]
     told = f"print([each for each in {heavy} if each in sys.modules])"
     program = f"import sys; from kafkasim.scenarios.cli import invoke; invoke(['run', {small!r}])"
     ran = subprocess.run(
