@@ -76,6 +76,7 @@ class Channel:
         "_on_open",
         "_pending",
         "address",
+        "client_id",
         "connection",
         "in_flight",
         "lane",
@@ -102,8 +103,10 @@ class Channel:
         on_open: Handler | None = None,
         on_drop: Handler | None = None,
         reconnect_backoff_ms: tuple[int, int] = (50, 1000),
+        client_id: str = "",
     ) -> None:
         """``reconnect_backoff_ms`` is reconnect.backoff.ms and reconnect.backoff.max.ms."""
+        self.client_id = client_id
         self.process = process
         self.address = address
         self.purpose = purpose
@@ -257,7 +260,8 @@ class Channel:
     def _open(self, now: int) -> None:
         assert self.connection is not None
         self._attempted_us = now
-        self.process.out.append(Open(self.connection, self.address, self.purpose, self.lane))
+        opened = Open(self.connection, self.address, self.purpose, self.lane, self.client_id)
+        self.process.out.append(opened)
 
     def _arm(self, deadline: int) -> None:
         self._armed_us = deadline

@@ -144,6 +144,12 @@ class Peer:
 
     principal: str  # User:alice
     host: str
+    client_id: str = ""  # client.id of who opened it; Kafka has it in each request's header
+
+    @property
+    def user(self) -> str:
+        """The principal's name, as quotas have it."""
+        return self.principal.partition(":")[2]
 
 
 ANONYMOUS = "User:ANONYMOUS"
@@ -163,6 +169,7 @@ class Open:
     address: str  # the endpoint: ``broker-1``, ``controller-1``, ``zookeeper-1``
     purpose: str  # ``raft-fetch``, ``heartbeat``, ``produce``…: a fault can cut one purpose alone
     lane: str  # where the connection's inputs arrive
+    client_id: str = ""  # the client.id of its requests
 
 
 @value

@@ -198,6 +198,8 @@ class BrokerConfig(Config):
     # KRaft mode.
     inter_broker_protocol_version: str = setting("")  # "": the release's own
     # Broker and controller
+    controller_quota_window_num: int = setting(11, 1)  # windows that a token bucket holds
+    controller_quota_window_size_seconds: int = setting(1, 1)
     broker_session_timeout_ms: int = setting(9000, 1)  # fenced after this without heartbeats
     broker_heartbeat_interval_ms: int = setting(2000, 1)  # between two heartbeats to the controller
     initial_broker_registration_timeout_ms: int = setting(60000, 1)  # to register, or halt

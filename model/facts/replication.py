@@ -315,5 +315,5 @@ class Throttled:
     """A broker asked a client to wait, because it is above its quota."""
 
     client_id: str
-    request: str  # Produce or Fetch
+    request: str  # Produce, Fetch, or the API that changes topics
     throttle_ms: int

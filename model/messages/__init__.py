@@ -182,6 +182,7 @@ from kafkasim.model.messages.servers.cluster import (
     CreateTopicsResponse,
     ElectLeadersRequest,
     ElectLeadersResponse,
+    EnvelopeRequest,
 )
 from kafkasim.model.messages.servers.control import (
     ControlledShutdownRequest,
@@ -328,6 +329,7 @@ __all__ = [
     "EndQuorumEpochResponse",
     "EndTxnRequest",
     "EndTxnResponse",
+    "EnvelopeRequest",
     "EpochEndOffset",
     "FetchPartition",
     "FetchPartitionResponse",

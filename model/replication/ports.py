@@ -55,15 +55,15 @@ class ClientQuota(Protocol):
         """Whether any client has a quota."""
         ...
 
-    def record(self, client_id: str, size: int, now: int) -> int:
+    def record(self, client_id: str, size: int, now: int, user: str = ...) -> int:
         """Count bytes; return how long the client must wait, in ms, 0 within its quota."""
         ...
 
-    def unrecord(self, client_id: str, size: int, now: int) -> None:
+    def unrecord(self, client_id: str, size: int, now: int, user: str = ...) -> None:
         """Take bytes back that are not sent after all."""
         ...
 
-    def most_bytes(self, client_id: str) -> int | None:
+    def most_bytes(self, client_id: str, user: str = ...) -> int | None:
         """Return how many bytes fit into the quota's windows, None without a quota."""
         ...
 
@@ -73,13 +73,13 @@ class NoQuota:
 
     enabled = False
 
-    def record(self, client_id: str, size: int, now: int) -> int:
+    def record(self, client_id: str, size: int, now: int, user: str = "") -> int:
         """Return 0."""
         return 0
 
-    def unrecord(self, client_id: str, size: int, now: int) -> None:
+    def unrecord(self, client_id: str, size: int, now: int, user: str = "") -> None:
         """Do nothing."""
 
-    def most_bytes(self, client_id: str) -> int | None:
+    def most_bytes(self, client_id: str, user: str = "") -> int | None:
         """Return None."""
         return None

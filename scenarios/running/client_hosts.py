@@ -98,7 +98,7 @@ class ClientHosts:
     def start_admin(self, application: Application) -> None:
         """Start the admin client with an application on it."""
         defaults = ADMIN.get(self._scenario.cluster.kafka_version, {})
-        config = ClientConfig.from_properties(defaults)
+        config = ClientConfig.from_properties({"client.id": "admin-1", **defaults})
         self._run(self.admin_host, {"admin": config}, application)
 
     def release(self) -> None:

@@ -62,6 +62,7 @@ class OutsideHost:
         """Open a connection to a broker's endpoint; the link hears of its end."""
         self._connections += 1
         socket = Socket(self.card, self, self._connections, None, "client", inbound=False)
+        socket.client_id = self.name.partition("/")[2]
         self.card.sockets[self._connections] = socket
         self._links[self._connections] = link
         self.world.network.connector.connect(socket, address)

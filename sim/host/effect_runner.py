@@ -309,6 +309,7 @@ class EffectRunner:
         card, receiver = self._hardware.card, self._receiver
         inputs = self._lanes.lane(effect.lane)
         socket = Socket(card, receiver, effect.connection, inputs, effect.purpose, inbound=False)
+        socket.client_id = effect.client_id
         self._sockets[effect.connection] = socket
         self._network.connector.connect(socket, effect.address)
 

@@ -251,8 +251,10 @@ class LaneScheduler:
     def _peer_of(self, connection: int) -> Peer:
         """Return who is at the other end of an inbound connection that is or was just alive."""
         socket = self._hardware.card.sockets.get(connection)
-        card = None if socket is None or socket.peer is None else socket.peer.card
-        return Peer(ANONYMOUS, "") if card is None else Peer(card.principal, card.name)
+        client = None if socket is None else socket.peer
+        if client is None:
+            return Peer(ANONYMOUS, "")
+        return Peer(client.card.principal, client.card.name, client.client_id)
 
     def opened(self, socket: Socket) -> None:
         """Tell the process that its connection is established."""

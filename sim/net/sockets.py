@@ -111,6 +111,7 @@ class Socket:
         "arrives",
         "bytes_per_us",
         "card",
+        "client_id",
         "connection",
         "cut_off",
         "dead",
@@ -149,6 +150,7 @@ class Socket:
         self.lane = lane  # where responses run; None at the server
         self.lane_of_request: dict[type, Lane] = NO_LANES  # at the server: one table an endpoint
         self.purpose = purpose
+        self.client_id = ""  # of the requests of who opened it
         self.inbound = inbound
         # What takes a message that arrives here over a healthy network.
         self.arrives = receiver.arrives_at_server if inbound else receiver.arrives_at_client

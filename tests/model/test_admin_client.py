@@ -47,6 +47,40 @@ def test_create_topics_is_retried_and_existing_then_counts_as_created() -> None:
     assert h.result("create_topics", (CreatableTopic("n", 1, 1),)) == (("n", NONE, ""),)
 
 
+def test_what_the_quota_refuses_is_asked_for_again_after_the_throttle_time() -> None:
+    """The other topics keep their results (KafkaAdminClient.getCreateTopicsCall, KIP-599)."""
+    cluster = Cluster()
+    refused, asked = (Errors.THROTTLING_QUOTA_EXCEEDED, "exceeded"), []
+    answers = [
+        CreateTopicsResponse((("a", NONE, ""), ("b", *refused)), 700),
+        CreateTopicsResponse((("b", *refused),), 300),
+        CreateTopicsResponse((("b", Errors.TOPIC_ALREADY_EXISTS, ""),)),
+    ]
+
+    def answer(_node: str, request: CreateTopicsRequest) -> CreateTopicsResponse:
+        asked.append((h.now // 100_000, [topic.topic for topic in request.topics]))
+        return answers.pop(0)
+
+    cluster.handlers[CreateTopicsRequest] = answer
+    h = Harness(ClientConfig(), cluster)
+    topics = tuple([CreatableTopic(name, 1, 1) for name in "ab"])
+    began = h.now // 100_000
+    result = h.result("create_topics", topics)
+    assert result == (("a", NONE, ""), ("b", Errors.TOPIC_ALREADY_EXISTS, ""))
+    assert asked == [(began, ["a", "b"]), (began + 7, ["b"]), (began + 10, ["b"])]
+
+
+def test_a_call_that_runs_out_of_time_says_what_the_quota_refused() -> None:
+    cluster = Cluster()
+    row = ("b", "", Errors.THROTTLING_QUOTA_EXCEEDED, "exceeded")
+    cluster.handlers[DeleteTopicsRequest] = lambda _node, request: DeleteTopicsResponse(
+        NONE, (*[("a", "", NONE, "")] * (len(request.topics) - 1), row), 40_000
+    )
+    h = Harness(ClientConfig(), cluster)
+    answer = h.result("delete_topics", (("a", ""), ("b", "")))
+    assert answer.results == (("a", "", NONE, ""), row)
+
+
 def test_describe_waits_for_leaders() -> None:
     cluster = Cluster()
     cluster.leaders[TopicPartition("t", 0)] = (-1, 0)

@@ -21,10 +21,16 @@ from kafkasim.model.broker.common.transactions.offset_commits import TxnOffsetCo
 from kafkasim.model.channel import Failed
 from kafkasim.model.controller.common.client_quotas import described
 from kafkasim.model.controller.common.configs import preprocess
-from kafkasim.model.controller.common.responses import OPERATOR_REQUESTS, api_versions, failed
+from kafkasim.model.controller.common.responses import (
+    OPERATOR_REQUESTS,
+    api_versions,
+    envelope,
+    failed,
+)
 from kafkasim.model.controller.common.topics import name_problem
-from kafkasim.model.effects import Request, Respond
+from kafkasim.model.effects import Peer, Process, Request, Respond
 from kafkasim.model.errors import Errors
+from kafkasim.model.facts import Throttled
 from kafkasim.model.group.coordinator import GROUP_REQUESTS
 from kafkasim.model.messages import (
     ApiVersionsRequest,
@@ -90,7 +96,7 @@ class KafkaApis:
 
     def __init__(
         self,
-        out: list[Any],
+        process: Process,
         incarnation: Incarnation,
         config: BrokerConfig,
         image: MetadataImage,
@@ -101,7 +107,8 @@ class KafkaApis:
         controller: ControllerAccess,
         statistics: RequestStatistics,
     ) -> None:
-        self.out = out
+        self._process = process
+        self.out = out = process.out
         self.incarnation = incarnation
         self.config = config
         self.image = image
@@ -147,12 +154,19 @@ class KafkaApis:
         """Serve a request; its response may come later (KafkaApis.handle)."""
         self._handlers[type(item.message)](item, now)
 
-    def respond(self, item: Request, message: Any, now: int, started: int | None = None) -> None:
+    def respond(
+        self,
+        item: Request,
+        message: Any,
+        now: int,
+        started: int | None = None,
+        throttle_ms: int = 0,
+    ) -> None:
         """Respond to a request and count it.
 
         ``started`` is when its handler ran, if that was earlier than ``now``.
         """
-        self.out.append(Respond(item.connection, item.correlation, message))
+        self.out.append(Respond(item.connection, item.correlation, message, throttle_ms))
         failed = getattr(message, "error", NONE) is not NONE
         started = now if started is None else started
         self.statistics.count(request_name(item.message), failed, item.received_us, started, now)
@@ -211,7 +225,7 @@ class KafkaApis:
                     topics.append(self._topic(topic))
                     continue
                 if request.allow_auto_topic_creation and self.config.auto_create_topics_enable:
-                    self.auto_topics.create(name, now)
+                    self.auto_topics.create(name, now, self._peer_of(item))
                 error = Errors.UNKNOWN_TOPIC_OR_PARTITION
                 if name_problem(name) is not None:
                     error = Errors.INVALID_TOPIC_EXCEPTION
@@ -375,7 +389,7 @@ class KafkaApis:
 
         if remaining:
             message = IncrementalAlterConfigsRequest(tuple(remaining))
-            self.controller.requests.send(message, now, reassemble)
+            self.controller.requests.send(envelope(message, self._peer_of(item)), now, reassemble)
         else:
             reassemble(IncrementalAlterConfigsResponse(NONE, ()), now)
 
@@ -385,9 +399,22 @@ class KafkaApis:
 
     def _forward(self, item: Request, late: Any, now: int) -> None:
         """Have a request served (maybeForwardToController); respond with ``late`` if there is no
-        answer in time."""
+        answer in time.
+
+        The controller knows the client's controller_mutation_rate: if it says how long the client
+        must wait, the connection stays muted for that time (sendForwardedResponse).
+        """
 
         def done(answer: Any, at: int) -> None:
-            self.respond(item, late if isinstance(answer, Failed) else answer, at, now)
+            if isinstance(answer, Failed):
+                answer = late
+            throttle_ms = getattr(answer, "throttle_time_ms", 0)
+            if throttle_ms:
+                client_id, api = self._peer_of(item).client_id, request_name(item.message)
+                self.out.append(Throttled(client_id, api, throttle_ms))
+            self.respond(item, answer, at, now, throttle_ms)
 
-        self.controller.requests.send(item.message, now, done)
+        self.controller.requests.send(envelope(item.message, self._peer_of(item)), now, done)
+
+    def _peer_of(self, item: Request) -> Peer:
+        return self._process.peer_of(item.connection)

@@ -5,27 +5,21 @@ user sends to or gets from this broker, in bytes a second. Clients with one quot
 above its rate is answered at once, with the throttle time in the answer; its connection stays muted
 for that long, and the client waits as well (KIP-219; KAFKA.md, 1.9).
 
-There is no authentication: every client is the user ANONYMOUS.
+A client without a principal of its own is the user ANONYMOUS.
 
 Left out: quotas of request time, custom callbacks, the metrics' expiry.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Protocol
 
+from kafkasim.model.controller.common.client_quotas import Quotas, Tags, applied
 from kafkasim.model.facts import Throttled
-from kafkasim.model.messages.clients.admin import CLIENT_ID, USER, QuotaEntity
 from kafkasim.model.replication.quotas.rate import SAMPLES, Rate
-
-Quotas = Mapping[QuotaEntity, Mapping[str, float]]
 
 ANONYMOUS = "ANONYMOUS"
 """The user of a connection without authentication (KafkaPrincipal.ANONYMOUS)."""
-
-Tags = tuple[str, str]
-"""Who shares a measured rate: user and client id, "" for all of them."""
 
 
 class QuotaMetadata(Protocol):
@@ -51,26 +45,21 @@ class ClientQuotaManager:
         """Whether any client has a quota."""
         return bool(self._metadata.client_quotas)
 
-    def limit(self, client_id: str) -> float | None:
+    def limit(self, client_id: str, user: str = ANONYMOUS) -> float | None:
         """Return a client's quota in bytes a second, None without one."""
-        return self._applied(client_id)[1]
+        return self._applied(user, client_id)[1]
 
-    def _applied(self, client_id: str) -> tuple[Tags, float | None]:
-        """Return the most specific quota of a client, and who shares it (DefaultQuotaCallback)."""
-        quotas = self._metadata.client_quotas
-        for entity, tags in _precedence(client_id):
-            if self._key in quotas.get(entity, {}):
-                return tags, quotas[entity][self._key]
-        return ("", client_id), None
+    def _applied(self, user: str, client_id: str) -> tuple[Tags, float | None]:
+        return applied(self._metadata.client_quotas, self._key, user, client_id)
 
-    def record(self, client_id: str, size: int, now: int) -> int:
+    def record(self, client_id: str, size: int, now: int, user: str = ANONYMOUS) -> int:
         """Count bytes; return the throttle time in ms, 0 within the quota.
 
         The time is that after which the same bytes are within the quota (QuotaUtils.throttleTime):
         (rate − limit) / limit × the measured window. A limit of 0, which ZooKeeper mode accepts,
         throttles nobody: Kafka's conversion to int makes −1 of the infinite time.
         """
-        tags, limit = self._applied(client_id)
+        tags, limit = self._applied(user, client_id)
         if limit is None:
             return 0
         now_ms = now // 1000
@@ -83,27 +72,12 @@ class ClientQuotaManager:
         self._out.append(Throttled(client_id, self._api, throttle_ms))
         return throttle_ms
 
-    def unrecord(self, client_id: str, size: int, now: int) -> None:
+    def unrecord(self, client_id: str, size: int, now: int, user: str = ANONYMOUS) -> None:
         """Take bytes back that are not sent after all (unrecordQuotaSensor)."""
-        self._rates[self._applied(client_id)[0]].record(-size, now // 1000)
+        self._rates[self._applied(user, client_id)[0]].record(-size, now // 1000)
 
-    def most_bytes(self, client_id: str) -> int | None:
+    def most_bytes(self, client_id: str, user: str = ANONYMOUS) -> int | None:
         """Return what fits into the quota's windows, None without a quota
         (getMaxValueInQuotaWindow)."""
-        limit = self.limit(client_id)
+        limit = self.limit(client_id, user)
         return None if limit is None else int(limit * (SAMPLES - 1))
-
-
-def _precedence(client_id: str) -> tuple[tuple[QuotaEntity, Tags], ...]:
-    """Return the entities whose quota may apply to a client, the most specific one first."""
-    both, user, client = (ANONYMOUS, client_id), (ANONYMOUS, ""), ("", client_id)
-    return (
-        (((CLIENT_ID, client_id), (USER, ANONYMOUS)), both),
-        (((CLIENT_ID, None), (USER, ANONYMOUS)), both),
-        (((USER, ANONYMOUS),), user),
-        (((CLIENT_ID, client_id), (USER, None)), both),
-        (((CLIENT_ID, None), (USER, None)), both),
-        (((USER, None),), user),
-        (((CLIENT_ID, client_id),), client),
-        (((CLIENT_ID, None),), client),
-    )

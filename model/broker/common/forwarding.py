@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from kafkasim.model.channel import Failed
+from kafkasim.model.controller.common.responses import envelope
 from kafkasim.model.controller.common.topics import name_problem
 from kafkasim.model.errors import Errors
 from kafkasim.model.facts import CreationRefused
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from kafkasim.model.broker.common.controller_link import ControllerChannel
     from kafkasim.model.broker.incarnation import Incarnation
     from kafkasim.model.config import BrokerConfig
+    from kafkasim.model.effects import Peer
 
 
 PREFETCH_THRESHOLD = 0.9  # of a block: the id whose use asks for the next one
@@ -51,10 +53,11 @@ class AutoTopicCreation:
         self._out = out
         self._refused: dict[str, Errors] = {}  # topic -> the last error, as told
 
-    def create(self, topic: str, now: int) -> None:
+    def create(self, topic: str, now: int, peer: Peer | None = None) -> None:
         """Ask the controller to create ``topic``, unless a request for it is in flight.
 
-        No request is sent for a name that no topic may have (filterCreatableTopics).
+        ``peer`` is the client that asked for its metadata: its quota has to admit the topic. No
+        request is sent for a name that no topic may have (filterCreatableTopics).
         """
         if topic in self.in_flight or name_problem(topic) is not None:
             return
@@ -68,7 +71,7 @@ class AutoTopicCreation:
                     self._refused[name] = error
                     self._out.append(CreationRefused(name, error.name, reason))
 
-        self.link.send(request, now, done)
+        self.link.send(request if peer is None else envelope(request, peer), now, done)
 
     def _wanted(self, topic: str) -> CreatableTopic:
         config = self.config

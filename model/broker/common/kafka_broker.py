@@ -115,10 +115,10 @@ class KafkaBroker:
         self.failures = LogDirFailureHandler(process.out, self.replicas, metadata_log, announce)
 
     def _serve_requests(self, controller: ControllerAccess, share_groups: bool) -> None:
-        out, incarnation = self.process.out, self.incarnation
-        self.statistics = RequestStatistics(self.process)
+        process, incarnation = self.process, self.incarnation
+        self.statistics = RequestStatistics(process)
         self.apis = KafkaApis(
-            out,
+            process,
             incarnation,
             self.config,
             self.image,
@@ -133,7 +133,7 @@ class KafkaBroker:
             serve = self.share_coordinator.on_request
             self.apis.add_handlers(dict.fromkeys(SHARE_STATE_REQUESTS, serve))
             self.apis.add_handlers(self._share_apis().handlers)
-        self.socket_server = SocketServer(out, incarnation, self.apis, self.lane_of)
+        self.socket_server = SocketServer(process.out, incarnation, self.apis, self.lane_of)
 
     def _authorize_requests(self, rules: AuthorizerRules) -> None:
         """Have an authorizer decide on every request (authorizer.class.name)."""

@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from kafkasim.model.messages import EnvelopeRequest
+
 if TYPE_CHECKING:
     from kafkasim.model.channel import Done
     from kafkasim.model.controller.zk.admin.manager import ZkAdminManager
@@ -24,7 +26,7 @@ class OwnRequests:
 
     def send(self, message: Any, _now: int, done: Done) -> None:
         """Serve a request; ``done`` gets the response."""
-        self._admin.serve(message, done)
+        self._admin.serve(opened(message), done)
 
 
 class OwnTopicCreation:
@@ -38,6 +40,11 @@ class OwnTopicCreation:
     def __init__(self, admin: ZkAdminManager) -> None:
         self._admin = admin
 
-    def send(self, message: CreateTopicsRequest, _now: int, done: Done) -> None:
+    def send(self, message: CreateTopicsRequest | EnvelopeRequest, _now: int, done: Done) -> None:
         """Create the topics; ``done`` gets the response once they are in ZooKeeper."""
-        self._admin.create_anywhere(replace(message, timeout_ms=0), done)
+        self._admin.create_anywhere(replace(opened(message), timeout_ms=0), done)
+
+
+def opened(message: Any) -> Any:
+    """Return the request in an envelope: nothing is forwarded here."""
+    return message.request if isinstance(message, EnvelopeRequest) else message

@@ -33,6 +33,7 @@ from kafkasim.model.client.admin.groups import (
 )
 from kafkasim.model.client.admin.nodes import Nodes
 from kafkasim.model.client.admin.reset_offsets import ResetOffsets
+from kafkasim.model.client.admin.topics import TopicsRequest
 from kafkasim.model.client.admin.transactions.calls import TransactionCalls
 from kafkasim.model.client.exceptions import KafkaError
 from kafkasim.model.client.net.connections import Connections
@@ -96,8 +97,8 @@ class KafkaAdmin:
         calls: dict[str, Method] = {
             "create_topics": self.create_topics,
             "create_topics_at_once": self.create_topics_at_once,
-            "create_partitions": self._method(CreatePartitionsRequest),
-            "delete_topics": self._method(DeleteTopicsRequest),
+            "create_partitions": self._method(CreatePartitionsRequest, TopicsRequest),
+            "delete_topics": self._method(DeleteTopicsRequest, TopicsRequest),
             "elect_leaders": self._method(ElectLeadersRequest),
             "alter_partition_reassignments": self._method(AlterPartitionReassignmentsRequest),
             "list_partition_reassignments": self._method(ListPartitionReassignmentsRequest),
@@ -139,9 +140,9 @@ class KafkaAdmin:
             "find_hanging_transactions": requests.find_hanging_transactions,
         }
 
-    def _method(self, request: type) -> Method:
+    def _method(self, request: type, kind: type[SingleRequest] = SingleRequest) -> Method:
         def method(call: int, args: tuple[Any, ...], now: int) -> None:
-            SingleRequest(self.calls, call, request(*args), now).attempt(now)
+            kind(self.calls, call, request(*args), now).attempt(now)
 
         return method
 
@@ -150,7 +151,7 @@ class KafkaAdmin:
 
         A second argument is the request's timeout in ms, in place of request.timeout.ms.
         """
-        SingleRequest(self.calls, call, self._creation(*args), now).attempt(now)
+        TopicsRequest(self.calls, call, self._creation(*args), now).attempt(now)
 
     def create_topics_at_once(self, call: int, args: tuple[Any, ...], now: int) -> None:
         """Do the same, but ask a bootstrap server without metadata, as no AdminClient does.
@@ -158,7 +159,7 @@ class KafkaAdmin:
         Only KRaft brokers forward that. A simulation prepares its cluster so: an AdminClient has to
         wait until the broker that it asks has learned that brokers are unfenced.
         """
-        SingleRequest(self.calls, call, self._creation(args[0]), now, at_once=True).attempt(now)
+        TopicsRequest(self.calls, call, self._creation(args[0]), now, at_once=True).attempt(now)
 
     def _creation(
         self, topics: Iterable[CreatableTopic], timeout_ms: int | None = None

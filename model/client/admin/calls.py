@@ -7,14 +7,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kafkasim.model.channel import Failed
 from kafkasim.model.client.admin.nodes import FOR_CONTROLLER, Nodes, is_not_controller
 from kafkasim.model.client.exceptions import KafkaError, KafkaTimeoutError
 from kafkasim.model.effects import Reply
-from kafkasim.model.errors import RETRIABLE, Errors
-from kafkasim.model.messages import CreateTopicsResponse, MetadataResponse, RaftVoterResponse
+from kafkasim.model.errors import RETRIABLE
+from kafkasim.model.messages import MetadataResponse, RaftVoterResponse
 
 if TYPE_CHECKING:
     from kafkasim.model.channel import Channel
@@ -73,6 +74,7 @@ class AdminCall:
         self._what = what  # named by the error of a call that ran out of time
         self._deadline = now + API_TIMEOUT_US
         self.retries = 0
+        self.partial: Any = None  # the result so far, which a call that runs out of time replies
 
     def retry(self, attempt: Callable[[int], None], now: int) -> None:
         """Run ``attempt(now)`` after the backoff; reply a timeout if the deadline is earlier."""
@@ -109,12 +111,21 @@ class AdminCall:
         return channel
 
     def controller(self, attempt: Handler, now: int) -> Channel | None:
-        """Return the channel to the controller; None as for :meth:`least_loaded`."""
+        """Return the channel to the controller; None as for :meth:`least_loaded`.
+
+        None also while the controller has asked to wait (NetworkClient.ready).
+        """
         if not self._resume():
             return None
         channel = self._calls.nodes.controller(attempt, now)
         if channel is None:
             self._wait()
+        elif channel.throttled_until > now:
+            if channel.throttled_until < self._deadline:
+                self._process.timers.arm(self._key, channel.throttled_until, "main", attempt)
+            else:
+                self._wait()
+            return None
         return channel
 
     def _wait(self) -> None:
@@ -127,6 +138,9 @@ class AdminCall:
         return self._calls.has(self._call)
 
     def _time_out(self, _now: int) -> None:
+        if self.partial is not None:
+            self.reply(self.partial)
+            return
         self._calls.end(self._call, None, KafkaTimeoutError("TIMED_OUT", self._what))
 
     def reply(self, result: Any) -> None:
@@ -172,9 +186,12 @@ class SingleRequest:
         else:
             channel = call.least_loaded(self.attempt, now)
         if channel is not None:
-            channel.send(self._request, now, self._on_response)
+            channel.send(self._request, now, partial(self._on_response, channel))
 
-    def _on_response(self, response: Any, now: int) -> None:
+    def _on_response(self, channel: Channel, response: Any, now: int) -> None:
+        throttle_ms = getattr(response, "throttle_time_ms", 0)
+        if throttle_ms:
+            channel.throttle(throttle_ms, now)
         if self._for_controller and is_not_controller(response):
             self._nodes.moved(now)
             self._call.retry(self.attempt, now)
@@ -196,24 +213,6 @@ class SingleRequest:
                 if topic.error or any(p.leader < 0 for p in topic.partitions):
                     return None
             return response
-        if isinstance(response, CreateTopicsResponse):
-            return self._created(response)
         if isinstance(response, RaftVoterResponse):
             return response  # every error of a change of voters is its result
-        return None if response.error in RETRIABLE else response
-
-    def _created(self, response: CreateTopicsResponse) -> Any:
-        """Return the result of each topic, or None if one must be asked for again.
-
-        In a retry, a topic that exists already counts as created: the first attempt may have
-        created it before its response was lost.
-        """
-        results = []
-        for topic, error, message in response.results:
-            if error in RETRIABLE:
-                return None
-            if error is Errors.TOPIC_ALREADY_EXISTS and self._call.retries:
-                results.append((topic, Errors.NONE, message))
-            else:
-                results.append((topic, error, message))
-        return tuple(results)
+        return None if getattr(response, "error", None) in RETRIABLE else response

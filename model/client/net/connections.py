@@ -104,6 +104,7 @@ class Connections:
             on_open=partial(self._tell, self.connected, node_id),
             on_drop=partial(self._tell, self.disconnected, node_id),
             reconnect_backoff_ms=(config.reconnect_backoff_ms, config.reconnect_backoff_max_ms),
+            client_id=config.client_id or self.name,
         )
 
     def least_loaded(self, now: int) -> Channel | None:

@@ -1,7 +1,7 @@
 """What both kinds of controllers and all brokers know of quotas of clients (KIP-546).
 
-Left out: quotas of IP addresses, request_percentage and controller_mutation_rate, which are
-refused as unknown.
+Left out: quotas of IP addresses and request_percentage, which are refused as unknown; in ZooKeeper
+mode controller_mutation_rate as well.
 """
 
 from __future__ import annotations
@@ -21,7 +21,41 @@ from kafkasim.model.messages.clients.admin import (
 )
 
 QUOTA_KEYS = ("producer_byte_rate", "consumer_byte_rate")
-"""The quotas that are modelled."""
+"""The quotas that are modelled in both modes: bytes a second, whole numbers."""
+
+MUTATION_RATE = "controller_mutation_rate"
+"""The quota of partitions that are created or deleted, in partitions a second (KIP-599)."""
+
+Quotas = Mapping[QuotaEntity, Mapping[str, float]]
+
+Tags = tuple[str, str]
+"""Who shares what is measured: user and client id, "" for all of them."""
+
+
+def applied(quotas: Quotas, key: str, user: str, client_id: str) -> tuple[Tags, float | None]:
+    """Return who shares the quota of a client, and the quota: the most specific one.
+
+    Models DefaultQuotaCallback. A client without a quota, which is None, is measured alone.
+    """
+    for entity, tags in _precedence(user, client_id):
+        if key in quotas.get(entity, {}):
+            return tags, quotas[entity][key]
+    return ("", client_id), None
+
+
+def _precedence(user: str, client_id: str) -> tuple[tuple[QuotaEntity, Tags], ...]:
+    """Return the entities whose quota may apply to a client, the most specific one first."""
+    both, of_user, of_client = (user, client_id), (user, ""), ("", client_id)
+    return (
+        (((CLIENT_ID, client_id), (USER, user)), both),
+        (((CLIENT_ID, None), (USER, user)), both),
+        (((USER, user),), of_user),
+        (((CLIENT_ID, client_id), (USER, None)), both),
+        (((CLIENT_ID, None), (USER, None)), both),
+        (((USER, None),), of_user),
+        (((CLIENT_ID, client_id),), of_client),
+        (((CLIENT_ID, None),), of_client),
+    )
 
 
 def entity_problem(entity: QuotaEntity) -> str:

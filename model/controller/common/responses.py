@@ -44,6 +44,7 @@ from kafkasim.model.messages import (
     DescribeQuorumResponse,
     ElectLeadersRequest,
     ElectLeadersResponse,
+    EnvelopeRequest,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
     ListPartitionReassignmentsRequest,
@@ -58,6 +59,7 @@ from kafkasim.model.messages import (
 
 if TYPE_CHECKING:
     from kafkasim.model.controller.common.image import MetadataImage
+    from kafkasim.model.effects import Peer
 
 _FORWARDED: dict[type, type] = {
     AlterClientQuotasRequest: AlterClientQuotasResponse,
@@ -94,6 +96,16 @@ _ERROR_ALONE: dict[type, type] = {
 
 OPERATOR_REQUESTS: tuple[type, ...] = (*_FORWARDED, *_ERROR_ALONE)
 """The requests of operators that a KRaft broker forwards, but for CreateTopics."""
+
+
+def envelope(request: Any, peer: Peer) -> Any:
+    """Return the request as a broker forwards it (ForwardingManager.buildEnvelopeRequest).
+
+    Those that the Raft client serves go as they are; who sent them makes no difference there.
+    """
+    if type(request) in _OF_THE_QUORUM:
+        return request
+    return EnvelopeRequest(request, peer.principal, peer.client_id)
 
 
 def api_versions(image: MetadataImage, kraft_version: int) -> ApiVersionsResponse:

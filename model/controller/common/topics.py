@@ -16,6 +16,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TypeVar
 
 from kafkasim.model.config import BrokerConfig, ConfigError, TopicConfig, check_segment_bytes
@@ -56,6 +57,15 @@ class Refused:
 
     error: Errors
     message: str
+
+
+Charge = Callable[[int], Refused | None]
+"""Takes a number of partitions from a client's quota; returns why it may not have them."""
+
+
+def unlimited(_partitions: int) -> Refused | None:
+    """Admit what a client without a quota asks for."""
+    return None
 
 
 @value
@@ -99,26 +109,29 @@ class TopicPlanner:
         self._internal_segment_bytes = internal_segment_bytes
 
     def create_topics(
-        self, request: CreateTopicsRequest
+        self, request: CreateTopicsRequest, charge: Charge = unlimited
     ) -> tuple[list[NewTopic], tuple[Result, ...]]:
-        """Return the topics that can be created, and a result for each topic of the request."""
+        """Return the topics that can be created, and a result for each topic of the request.
+
+        ``charge`` is asked last for the partitions of each (applyPartitionChangeQuota).
+        """
         if self._count(request) > MAX_PARTITIONS:
             message = "Excessively large number of partitions per request."
             return [], _refuse_all(request, message)
-        topics, results = _each(request.topics, self._create)
+        topics, results = _each(request.topics, partial(self._create, charge))
         if sum([1 + len(each.configs) + len(each.partitions) for each in topics]) > MAX_RECORDS:
             return [], _refuse_all(request, "Unable to perform excessively large batch operation.")
         return topics, results
 
     def create_partitions(
-        self, request: CreatePartitionsRequest
+        self, request: CreatePartitionsRequest, charge: Charge = unlimited
     ) -> tuple[list[NewTopic], tuple[Result, ...]]:
         """Return the partitions that can be added, and a result for each topic of the request.
 
         As in Kafka, a topic that grows beyond the batch gets the partitions that fit in it, and its
         result is an error (BoundedListTooLongException, caught in createPartitions).
         """
-        topics, results = _each(request.topics, self._grow)
+        topics, results = _each(request.topics, partial(self._grow, charge))
         room = MAX_RECORDS
         kept: list[NewTopic] = []
         cut: dict[str, None] = {}
@@ -132,7 +145,9 @@ class TopicPlanner:
                 for each in results]  # fmt: skip
         return kept, tuple(told)
 
-    def delete_topics(self, request: DeleteTopicsRequest) -> tuple[list[str], DeleteTopicsResponse]:
+    def delete_topics(
+        self, request: DeleteTopicsRequest, charge: Charge = unlimited
+    ) -> tuple[list[str], DeleteTopicsResponse]:
         """Return the ids of the topics that can be deleted, and the response."""
         topic_ids: list[str] = []
         results: list[tuple[str, str, Errors, str]] = []
@@ -152,8 +167,12 @@ class TopicPlanner:
                 error = Errors.UNKNOWN_TOPIC_ID
             found = names.get(name, topic_id)
             if error is Errors.NONE:
-                topic_ids.append(found)
-                name = self.image.topics[found].name
+                topic = self.image.topics[found]
+                name, refused = topic.name, charge(len(topic.partitions))
+                if refused is None:
+                    topic_ids.append(found)
+                else:
+                    error, message = refused.error, refused.message
             results.append((name, found, error, message))
         return topic_ids, DeleteTopicsResponse(Errors.NONE, tuple(results))
 
@@ -206,7 +225,7 @@ class TopicPlanner:
                 return known
         return None
 
-    def _create(self, topic: CreatableTopic) -> NewTopic | Refused:
+    def _create(self, charge: Charge, topic: CreatableTopic) -> NewTopic | Refused:
         if topic.topic == METADATA_TOPIC:
             message = f"Creation of internal topic {METADATA_TOPIC} is prohibited."
             return Refused(Errors.INVALID_REQUEST, message)
@@ -229,9 +248,9 @@ class TopicPlanner:
         added = self._partitions(0, replicas, manual=bool(topic.assignments))
         if isinstance(added, Refused):
             return added
-        return NewTopic(topic.topic, topic_id, topic.configs, added)
+        return charge(len(added)) or NewTopic(topic.topic, topic_id, topic.configs, added)
 
-    def _grow(self, topic: CreatePartitionsTopic) -> NewTopic | Refused:
+    def _grow(self, charge: Charge, topic: CreatePartitionsTopic) -> NewTopic | Refused:
         topic_id = self.image.topic_names.get(topic.topic)
         if topic_id is None:
             return Refused(
@@ -248,6 +267,11 @@ class TopicPlanner:
                 f"The topic {topic.topic} currently has {count} partition(s); {topic.count}"
                 " would not be an increase.",
             )
+        more = topic.count - count
+        if not topic.assignments or len(topic.assignments) == more:
+            refused = charge(more)
+            if refused is not None:
+                return refused
         replicas = self.replicas_of_new(topic, count, factor)
         if isinstance(replicas, Refused):
             return replicas

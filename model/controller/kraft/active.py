@@ -22,6 +22,7 @@ from __future__ import annotations
 import random
 from collections import deque
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kafkasim.model.config import BrokerConfig
@@ -38,13 +39,22 @@ from kafkasim.model.controller.kraft.feature_levels import formatted
 from kafkasim.model.controller.kraft.managers.heartbeats import CHECK_AGAIN_US
 from kafkasim.model.controller.kraft.managers.replication import MAX_ELECTIONS
 from kafkasim.model.controller.kraft.ports import Raft
-from kafkasim.model.controller.kraft.requests import HANDLERS, Managers
+from kafkasim.model.controller.kraft.requests import (
+    CHARGED,
+    HANDLERS,
+    ControllerResult,
+    Managers,
+)
 from kafkasim.model.controller.kraft.rules import ControllerRules
 from kafkasim.model.effects import Request, Respond
 from kafkasim.model.facts import BrokerHeartbeat, ControllerActive, SessionEnded
-from kafkasim.model.messages import BrokerHeartbeatRequest
+from kafkasim.model.messages import BrokerHeartbeatRequest, EnvelopeRequest
 
 if TYPE_CHECKING:
+    from kafkasim.model.controller.kraft.managers.mutation_quota import (
+        ControllerMutationQuota,
+        ControllerMutationQuotaManager,
+    )
     from kafkasim.model.timers import Timers
 
 LANE = "controller"
@@ -65,6 +75,7 @@ class ActiveController:
         placement_rng: random.Random,
         timers: Timers,
         out: list[Any],
+        quotas: ControllerMutationQuotaManager,
         now: int,
     ) -> None:
         self.epoch = epoch
@@ -77,6 +88,8 @@ class ActiveController:
         self.image = committed.image.copy()
         self.managers = Managers(self.image, config, rules, placement_rng, now)
         self.parked: deque[tuple[int, Request, Any]] = deque()  # (last offset, request, response)
+        self._quotas = quotas
+        self._charged: dict[tuple[int, int], ControllerMutationQuota] = {}  # by request
         self._written = -1  # the last offset that this controller wrote
 
     def activate(self, features: Mapping[str, int], cause: str, now: int) -> None:
@@ -113,12 +126,15 @@ class ActiveController:
 
     # Events.
 
-    def serve(self, item: Request, now: int) -> None:
-        """Append the records of a request, and send or park its response."""
+    def serve(self, item: Request, now: int, envelope: EnvelopeRequest | None = None) -> None:
+        """Append the records of a request, and send or park its response.
+
+        ``envelope`` is what it was forwarded in, and names the client.
+        """
         message = item.message
         if type(message) is BrokerHeartbeatRequest:
             self.out.append(_heartbeat(message))
-        result = HANDLERS[type(message)](self.managers, message, now)
+        result = self._handle(item, envelope, now)
         records, response = result.records, result.response
         if records and self.append(records, now) is None:
             self.refuse(item)
@@ -128,9 +144,23 @@ class ActiveController:
         if self._written >= self.committed.end_offset:
             self.parked.append((self._written, item, response))
         else:
-            self._respond(item, response)
+            self._respond(item, response, now)
         if records:
             self._arm_stale_check(now)
+
+    def _handle(
+        self, item: Request, envelope: EnvelopeRequest | None, now: int
+    ) -> ControllerResult:
+        """Have a request served, within the quota of the client that sent it."""
+        message = item.message
+        charged = None if envelope is None else CHARGED.get(type(message))
+        if envelope is not None and charged is not None:
+            user = envelope.principal.partition(":")[2]
+            quota = self._quotas.quota_for(user, envelope.client_id, message.knows_quota, now)
+            if quota is not None:
+                self._charged[item.connection, item.correlation] = quota
+                return charged(self.managers, message, now, quota.record)
+        return HANDLERS[type(message)](self.managers, message, now)
 
     def append(self, records: list[Any], now: int) -> int | None:
         """Append an event's records to the log and replay them.
@@ -151,18 +181,26 @@ class ActiveController:
         self._arm_no_op(now)
         return last_offset
 
-    def complete(self, end_offset: int) -> None:
+    def complete(self, end_offset: int, now: int) -> None:
         """Send the parked responses whose records lie below ``end_offset``, which is committed."""
         parked = self.parked
         while parked and parked[0][0] < end_offset:
             _, item, response = parked.popleft()
-            self._respond(item, response)
+            self._respond(item, response, now)
 
     def refuse(self, item: Request) -> None:
         """Answer that the active controller is elsewhere."""
-        self._respond(item, not_controller(item.message))
+        self.out.append(Respond(item.connection, item.correlation, not_controller(item.message)))
 
-    def _respond(self, item: Request, response: Any) -> None:
+    def _respond(self, item: Request, response: Any, now: int) -> None:
+        """Answer, with the time that the client must wait because of its quota.
+
+        The broker that has forwarded the request mutes the client's connection.
+        """
+        if self._charged:
+            quota = self._charged.pop((item.connection, item.correlation), None)
+            wait_ms = 0 if quota is None else quota.throttle_time_ms(now // 1000)
+            response = replace(response, throttle_time_ms=wait_ms) if wait_ms else response
         self.out.append(Respond(item.connection, item.correlation, response))
 
     # Timers.

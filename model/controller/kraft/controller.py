@@ -7,8 +7,7 @@ feeds, and the one of the active controller, which also holds records that are n
 To resign is therefore to drop the second; to become active costs one copy.
 
 Raft calls the listener on lane ``raft``. What concerns lane ``controller`` goes through one inbox,
-so that commits and changes of leadership keep their order. Left out: the migration from ZooKeeper,
-quotas.
+so that commits and changes of leadership keep their order. Left out: the migration from ZooKeeper.
 """
 
 from __future__ import annotations
@@ -29,6 +28,9 @@ from kafkasim.model.controller.common.image import MetadataImage
 from kafkasim.model.controller.common.responses import api_versions, not_controller
 from kafkasim.model.controller.kraft.active import LANE, ActiveController
 from kafkasim.model.controller.kraft.committed import CommittedMetadata
+from kafkasim.model.controller.kraft.managers.mutation_quota import (
+    ControllerMutationQuotaManager,
+)
 from kafkasim.model.controller.kraft.ports import Listeners, PartRules, Raft
 from kafkasim.model.controller.kraft.requests import HANDLERS
 from kafkasim.model.directories import metadata_root
@@ -39,6 +41,7 @@ from kafkasim.model.messages import (
     BeginQuorumEpochRequest,
     DescribeQuorumRequest,
     EndQuorumEpochRequest,
+    EnvelopeRequest,
     FetchSnapshotRequest,
     RaftFetchRequest,
     RemoveRaftVoterRequest,
@@ -104,6 +107,9 @@ class Controller(Process):
         self.rules = rules.controller
         self.placement_rng = random.Random(rng.getrandbits(64))
         self.committed = CommittedMetadata(self.out, config)
+        self._quotas = ControllerMutationQuotaManager(
+            config, lambda: self.committed.image.client_quotas
+        )
         self._snapshots = SnapshotGenerator(config, now)
         self.active: ActiveController | None = None
         # (epoch, end offset to be replayed first, what ended the leadership before in words)
@@ -149,6 +155,9 @@ class Controller(Process):
 
     def on_request(self, item: Request, now: int) -> None:
         """Serve requests of the quorum on lane ``raft`` and all others on lane ``controller``."""
+        envelope = item.message if type(item.message) is EnvelopeRequest else None
+        if envelope is not None:
+            item = Request(item.connection, item.correlation, envelope.request, item.received_us)
         if type(item.message) is ApiVersionsRequest:
             response = api_versions(self.committed.image, self.raft.kraft_version())
             self.out.append(Respond(item.connection, item.correlation, response))
@@ -158,7 +167,7 @@ class Controller(Process):
             response = not_controller(item.message)
             self.out.append(Respond(item.connection, item.correlation, response))
         else:
-            self.active.serve(item, now)
+            self.active.serve(item, now, envelope)
 
     # Raft's listener, on lane raft.
 
@@ -207,7 +216,7 @@ class Controller(Process):
 
     def _on_committed(self, end_offset: int, now: int) -> None:
         if self.active is not None:
-            self.active.complete(end_offset)
+            self.active.complete(end_offset, now)
 
     def _on_leadership(
         self, leader_id: int, epoch: int, end_offset: int, cause: str, now: int
@@ -227,6 +236,6 @@ class Controller(Process):
         self._claim = None
         self.active = ActiveController(
             epoch, self.raft, self.committed, self.config, self.rules, self.placement_rng,
-            self.timers, self.out, now,
+            self.timers, self.out, self._quotas, now,
         )  # fmt: skip
         self.active.activate(self.features, cause, now)

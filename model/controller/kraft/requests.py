@@ -19,6 +19,7 @@ from kafkasim.model.controller.common.records import (
     BrokerRegistrationChangeRecord,
     ProducerIdsRecord,
 )
+from kafkasim.model.controller.common.topics import Charge, unlimited
 from kafkasim.model.controller.kraft.managers.acls import AclControlManager
 from kafkasim.model.controller.kraft.managers.cluster import ClusterControlManager
 from kafkasim.model.controller.kraft.managers.configs import (
@@ -210,17 +211,23 @@ class Managers:
 
     # Operators.
 
-    def on_create_topics(self, request: CreateTopicsRequest, now: int) -> ControllerResult:
+    def on_create_topics(
+        self, request: CreateTopicsRequest, now: int, charge: Charge = unlimited
+    ) -> ControllerResult:
         """Create topics."""
-        return _validated(request, *self.topics.create_topics(request))
+        return _validated(request, *self.topics.create_topics(request, charge))
 
-    def on_delete_topics(self, request: DeleteTopicsRequest, now: int) -> ControllerResult:
+    def on_delete_topics(
+        self, request: DeleteTopicsRequest, now: int, charge: Charge = unlimited
+    ) -> ControllerResult:
         """Delete topics."""
-        return ControllerResult(*self.topics.delete_topics(request))
+        return ControllerResult(*self.topics.delete_topics(request, charge))
 
-    def on_create_partitions(self, request: CreatePartitionsRequest, now: int) -> ControllerResult:
+    def on_create_partitions(
+        self, request: CreatePartitionsRequest, now: int, charge: Charge = unlimited
+    ) -> ControllerResult:
         """Add partitions to topics."""
-        return _validated(request, *self.topics.create_partitions(request))
+        return _validated(request, *self.topics.create_partitions(request, charge))
 
     def on_elect_leaders(self, request: ElectLeadersRequest, now: int) -> ControllerResult:
         """Hold preferred or unclean elections."""
@@ -292,3 +299,10 @@ HANDLERS: dict[type, Callable[[Managers, Any, int], ControllerResult]] = {
     AllocateProducerIdsRequest: Managers.on_allocate_producer_ids,
 }
 """What the active controller serves; the Raft client serves all other requests."""
+
+CHARGED: dict[type, Callable[[Managers, Any, int, Charge], ControllerResult]] = {
+    CreateTopicsRequest: Managers.on_create_topics,
+    DeleteTopicsRequest: Managers.on_delete_topics,
+    CreatePartitionsRequest: Managers.on_create_partitions,
+}
+"""What takes partitions from a client's controller_mutation_rate."""

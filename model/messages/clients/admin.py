@@ -27,12 +27,14 @@ class DeleteTopicsRequest(Message):
 
     topics: tuple[tuple[str, str], ...]  # (name, topic id or "")
     timeout_ms: int = 60000
+    knows_quota: bool = True  # version 5: above its quota it is refused, not delayed (KIP-599)
 
 
 @value
 class DeleteTopicsResponse(Message):
     error: Errors
     results: tuple[tuple[str, str, Errors, str], ...]  # (name, topic id, error, message)
+    throttle_time_ms: int = 0
 
 
 @value
@@ -49,12 +51,14 @@ class CreatePartitionsRequest(Message):
     topics: tuple[CreatePartitionsTopic, ...]
     timeout_ms: int = 60000
     validate_only: bool = False  # a KRaft controller answers alike, and changes nothing
+    knows_quota: bool = True  # version 3: above its quota it is refused, not delayed (KIP-599)
 
 
 @value
 class CreatePartitionsResponse(Message):
     error: Errors
     results: tuple[tuple[str, Errors, str], ...]  # (topic, error, message)
+    throttle_time_ms: int = 0
 
 
 @value

@@ -2,10 +2,28 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from kafkasim.model.errors import Errors
 from kafkasim.model.messages.base import CLUSTER_ID, Message
 from kafkasim.model.records import TopicPartition
 from kafkasim.model.values import value
+
+
+@value
+class EnvelopeRequest(Message):
+    """A client's request that a broker forwards, and who sent it (KIP-590).
+
+    Its answer is that of the request in it; Kafka wraps the answer as well.
+    """
+
+    request: Any
+    principal: str  # User:alice
+    client_id: str
+
+    def wire_size(self) -> int:
+        size: int = self.request.wire_size()
+        return size
 
 
 @value
@@ -24,11 +42,13 @@ class CreateTopicsRequest(Message):
     topics: tuple[CreatableTopic, ...]
     timeout_ms: int
     validate_only: bool = False  # a KRaft controller answers alike, and changes nothing
+    knows_quota: bool = True  # version 6: above its quota it is refused, not delayed (KIP-599)
 
 
 @value
 class CreateTopicsResponse(Message):
     results: tuple[tuple[str, Errors, str], ...]  # (topic, error, message)
+    throttle_time_ms: int = 0
 
 
 @value

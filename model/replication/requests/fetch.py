@@ -375,7 +375,8 @@ class FetchHandler:
     def _within_quota(self, item: Request) -> Request:
         """Return a consumer's fetch, of at most the bytes that its quota's windows allow."""
         request: FetchRequest = item.message
-        most = self.quota.most_bytes(request.client_id)
+        user = self._process.peer_of(item.connection).user
+        most = self.quota.most_bytes(request.client_id, user)
         if most is None or most >= request.max_bytes:
             return item
         limited = replace(request, max_bytes=most, min_bytes=min(request.min_bytes, most))
@@ -390,10 +391,11 @@ class FetchHandler:
         """
         size = HEADER + PER_PARTITION * len(result.reads) + result.bytes
         client_id = item.message.client_id
-        throttle_ms = self.quota.record(client_id, size, now)
+        user = self._process.peer_of(item.connection).user
+        throttle_ms = self.quota.record(client_id, size, now, user)
         if not throttle_ms:
             return None
-        self.quota.unrecord(client_id, size, now)
+        self.quota.unrecord(client_id, size, now, user)
         return FetchResponse(NONE, (), context.session_id, throttle_ms)
 
     def _answer(

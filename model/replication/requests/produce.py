@@ -345,7 +345,8 @@ class ProduceHandler:
         process, quota, request = self._process, self.quota, item.message
         throttle_ms = 0
         if quota.enabled:
-            throttle_ms = quota.record(request.client_id, request.wire_size(), now)
+            user = process.peer_of(item.connection).user
+            throttle_ms = quota.record(request.client_id, request.wire_size(), now, user)
         if request.acks != 0:
             parts = tuple([response_of(status) for status in statuses])
             response = ProduceResponse(parts, throttle_ms)

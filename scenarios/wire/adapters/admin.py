@@ -39,7 +39,8 @@ def _create(call: Call) -> list[Any]:
         )
         for topic in call.body["Topics"]
     ]
-    return [m.CreateTopicsRequest(tuple(topics), call.body["TimeoutMs"], call.validates)]
+    timeout_ms, strict = call.body["TimeoutMs"], call.version >= 6
+    return [m.CreateTopicsRequest(tuple(topics), timeout_ms, call.validates, strict)]
 
 
 def _created(call: Call, answers: list[Any]) -> Body:
@@ -55,7 +56,12 @@ def _created(call: Call, answers: list[Any]) -> Body:
         if not error:
             row |= {"TopicId": call.topic_id(name), "Configs": []} | _size(call, topics[name])
         rows.append(row)
-    return {"Topics": rows}
+    return {"Topics": rows, "ThrottleTimeMs": 0 if call.refused else _throttle_ms(answers)}
+
+
+def _throttle_ms(answers: list[Any]) -> int:
+    """Return how long a client above its controller_mutation_rate must wait."""
+    return max([answer.throttle_time_ms for answer in answers], default=0)
 
 
 def _size(call: Call, topic: Body) -> Body:
@@ -79,7 +85,7 @@ def _delete(call: Call) -> list[Any]:
         ]
     else:
         topics = [(name, "") for name in body["TopicNames"]]
-    return [m.DeleteTopicsRequest(tuple(topics), body["TimeoutMs"])]
+    return [m.DeleteTopicsRequest(tuple(topics), body["TimeoutMs"], call.version >= 5)]
 
 
 def _deleted(call: Call, answers: list[Any]) -> Body:
@@ -92,7 +98,7 @@ def _deleted(call: Call, answers: list[Any]) -> Body:
         }
         for name, topic_id, error, text in answers[0].results
     ]
-    return {"Responses": rows}
+    return {"Responses": rows, "ThrottleTimeMs": _throttle_ms(answers)}
 
 
 def _create_partitions(call: Call) -> list[Any]:
@@ -102,7 +108,8 @@ def _create_partitions(call: Call) -> list[Any]:
         m.CreatePartitionsTopic(t["Name"], t["Count"], _replicas(t["Assignments"] or []))
         for t in call.body["Topics"]
     ]
-    return [m.CreatePartitionsRequest(tuple(topics), call.body["TimeoutMs"], call.validates)]
+    timeout_ms, strict = call.body["TimeoutMs"], call.version >= 3
+    return [m.CreatePartitionsRequest(tuple(topics), timeout_ms, call.validates, strict)]
 
 
 def _partitions_created(call: Call, answers: list[Any]) -> Body:
@@ -115,7 +122,7 @@ def _partitions_created(call: Call, answers: list[Any]) -> Body:
         {"Name": name, "ErrorCode": error, "ErrorMessage": text or None}
         for name, error, text in results
     ]
-    return {"Results": rows}
+    return {"Results": rows, "ThrottleTimeMs": 0 if call.refused else _throttle_ms(answers)}
 
 
 def _elect(call: Call) -> list[Any]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from kafkasim.model.config import BrokerConfig
 from kafkasim.model.controller.common.client_quotas import (
+    MUTATION_RATE,
     QUOTA_KEYS,
     entity_problem,
     entity_text,
@@ -72,11 +73,11 @@ def _rates_problem(rates: dict[str, float | None]) -> str:
     for key, rate in rates.items():
         if rate is None:
             continue
-        if key not in QUOTA_KEYS:
+        if key not in (*QUOTA_KEYS, MUTATION_RATE):
             return f"Invalid configuration key {key}"
         if rate <= 0:
             return f"Quota {key} must be greater than 0"
-        if rate % 1 > 1e-6:
+        if key != MUTATION_RATE and rate % 1 > 1e-6:
             return f"{key} cannot be a fractional value."
     return ""
 

@@ -17,7 +17,7 @@ from kafkasim.model.controller.common.records import (
     RemoveTopicRecord,
     TopicRecord,
 )
-from kafkasim.model.controller.common.topics import NewTopic, TopicPlanner
+from kafkasim.model.controller.common.topics import Charge, NewTopic, TopicPlanner, unlimited
 from kafkasim.model.controller.kraft.managers.cluster import ClusterControlManager
 from kafkasim.model.errors import Errors
 from kafkasim.model.messages import (
@@ -46,9 +46,11 @@ class TopicControlManager:
             image, cluster.usable_brokers, config, rng, internal_segment_bytes
         )
 
-    def create_topics(self, request: CreateTopicsRequest) -> tuple[list[Any], CreateTopicsResponse]:
+    def create_topics(
+        self, request: CreateTopicsRequest, charge: Charge = unlimited
+    ) -> tuple[list[Any], CreateTopicsResponse]:
         """Return the records of all topics that can be created, and a result for each topic."""
-        topics, results = self.planner.create_topics(request)
+        topics, results = self.planner.create_topics(request, charge)
         records: list[Any] = []
         for topic in topics:
             records.append(TopicRecord(topic.name, topic.topic_id))
@@ -57,16 +59,18 @@ class TopicControlManager:
         return records, CreateTopicsResponse(results)
 
     def create_partitions(
-        self, request: CreatePartitionsRequest
+        self, request: CreatePartitionsRequest, charge: Charge = unlimited
     ) -> tuple[list[Any], CreatePartitionsResponse]:
         """Return the records of the partitions that can be added, and a result for each topic."""
-        topics, results = self.planner.create_partitions(request)
+        topics, results = self.planner.create_partitions(request, charge)
         records = [record for topic in topics for record in self._partitions(topic)]
         return records, CreatePartitionsResponse(Errors.NONE, results)
 
-    def delete_topics(self, request: DeleteTopicsRequest) -> tuple[list[Any], DeleteTopicsResponse]:
+    def delete_topics(
+        self, request: DeleteTopicsRequest, charge: Charge = unlimited
+    ) -> tuple[list[Any], DeleteTopicsResponse]:
         """Return the records that remove the topics, and a result for each topic."""
-        topic_ids, response = self.planner.delete_topics(request)
+        topic_ids, response = self.planner.delete_topics(request, charge)
         return [RemoveTopicRecord(topic_id) for topic_id in topic_ids], response
 
     def _partitions(self, topic: NewTopic) -> list[PartitionRecord]:
