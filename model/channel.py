@@ -27,6 +27,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kafkasim.model.effects import Close, Open, Send
+from kafkasim.model.messages.base import ThrottledResponse
 from kafkasim.model.values import value
 
 if TYPE_CHECKING:
@@ -241,6 +242,9 @@ class Channel:
         """Hand a response to the callback of its request."""
         entry = self.in_flight.pop(correlation, None)
         if entry is not None:
+            if type(message) is ThrottledResponse:
+                self.throttle(message.throttle_time_ms, now)
+                message = message.message
             entry[1](message, now)
 
     def on_closed(self, reason: str, now: int) -> None:

@@ -340,7 +340,13 @@ class Process:
         self.merges: dict[tuple[int, int], Callable[[Any], Any]] = (
             {} if whole is None else whole.merges
         )
-        self.peer_of: Callable[[int], Peer] = _anonymous  # the host knows better
+        # How long a connection stays muted after the answer to a request, in ms, asked for at the
+        # time when it is sent.
+        self.throttles: dict[tuple[int, int], Callable[[int], int]] = (
+            {} if whole is None else whole.throttles
+        )
+        self.peer_of: Callable[[int], Peer] = _anonymous  # the host knows better, as of the next
+        self.service_us: Callable[[Any], int] = _no_time  # how long a handler takes for a message
         self._connections: Iterator[int] = count(1) if whole is None else whole._connections
         self._dispatch: dict[type, Callable[[Any, int], None]] = {
             Request: self.on_request,
@@ -445,6 +451,10 @@ class Process:
 
 def _anonymous(_connection: int) -> Peer:
     return Peer(ANONYMOUS, "")
+
+
+def _no_time(_message: Any) -> int:
+    return 0
 
 
 def _on_posted(item: Posted, now: int) -> None:

@@ -6,9 +6,8 @@ field says nothing else. ``wire_size()`` is what a message weighs on the network
 :func:`request_name` gives Kafka's name of a request's API, by which faults and metrics select,
 :func:`api_of` that of a class.
 
-Not modelled: several versions of a message, throttle_time_ms of other answers than to Produce and
-Fetch, authorized operations, and fields
-that nothing here reads.
+Not modelled: several versions of a message, authorized operations, and fields that nothing here
+reads. Most answers have their throttle_time_ms around them (``base.ThrottledResponse``).
 """
 
 from kafkasim.model.messages.base import (

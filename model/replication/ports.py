@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from kafkasim.model.compression import STATED_RATIOS, Compressor
-from kafkasim.model.effects import Process
+from kafkasim.model.effects import Process, Request
 from kafkasim.model.records import TopicPartition
 from kafkasim.model.storage.files import DiskError
 
@@ -66,6 +66,22 @@ class ClientQuota(Protocol):
     def most_bytes(self, client_id: str, user: str = ...) -> int | None:
         """Return how many bytes fit into the quota's windows, None without a quota."""
         ...
+
+
+class RequestQuota(Protocol):
+    """The quota of clients on the time of their requests."""
+
+    def record(self, item: Request, now: int) -> int:
+        """Count a request that is answered; return how long the client must wait, in ms."""
+        ...
+
+
+class NoRequestQuota:
+    """What a broker has before it is given one."""
+
+    def record(self, item: Request, now: int) -> int:
+        """Return 0."""
+        return 0
 
 
 class NoQuota:

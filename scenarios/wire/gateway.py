@@ -17,6 +17,7 @@ from typing import Any, Protocol
 from kafkasim.model.errors import Errors
 from kafkasim.model.facts import Acked
 from kafkasim.model.messages import ProduceRequest, ProduceResponse
+from kafkasim.model.messages.base import ThrottledResponse
 from kafkasim.scenarios.wire.adapters.base import Body, Call, Served
 from kafkasim.scenarios.wire.adapters.table import ADAPTERS, serves, unsupported_versions
 from kafkasim.scenarios.wire.answers import Answer, Answers
@@ -111,11 +112,12 @@ class _Exchange:
     ``response`` is what the client gets, None before it may be sent.
     """
 
-    __slots__ = ("answer", "answers", "call", "header", "response", "sent_us")
+    __slots__ = ("answer", "answers", "call", "header", "response", "sent_us", "throttle_ms")
 
     def __init__(self, header: Header, call: Call, sent_us: int, answer: Answer | None) -> None:
         self.header, self.call, self.sent_us, self.answer = header, call, sent_us, answer
         self.answers: list[Any] = []
+        self.throttle_ms = 0
         self.response: bytearray | None = None
 
 
@@ -187,10 +189,15 @@ class Link:
         exchange = self._exchanges.pop(correlation, None)
         if exchange is None:
             return
+        if type(message) is ThrottledResponse:
+            exchange.throttle_ms = max(exchange.throttle_ms, message.throttle_time_ms)
+            message = message.message
         exchange.answers.append(message)
         if len(exchange.answers) == len(exchange.call.messages):
             answer = exchange.answer
             body = ADAPTERS[exchange.header.key].response(exchange.call, exchange.answers)
+            if exchange.throttle_ms:
+                body["ThrottleTimeMs"] = exchange.throttle_ms
             if answer is None:
                 self._finish(exchange, body)
             elif answer.table.delay is not None:

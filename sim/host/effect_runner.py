@@ -29,6 +29,7 @@ from kafkasim.model.effects import (
     Send,
     Then,
 )
+from kafkasim.model.messages.base import ThrottledResponse
 from kafkasim.sim.host.hardware import Hardware
 from kafkasim.sim.host.lanes import Lane, LaneInput
 from kafkasim.sim.host.ports import Recorder
@@ -197,6 +198,7 @@ class EffectRunner:
         if self._disk.written and self._charge(lane, fresh, held):
             return True
         sockets, transmit, merges = self._sockets, self._transmit, self._process.merges
+        throttles = self._process.throttles
         for effect in fresh if held is None else _in_turn(held.effects, fresh):
             kind = type(effect)
             if kind is Respond:
@@ -204,14 +206,17 @@ class EffectRunner:
                 if merges:
                     merge = merges.pop((effect.connection, effect.correlation), None)
                     message = message if merge is None else merge(message)
+                throttle_ms = effect.throttle_ms
+                if throttles:
+                    message, throttle_ms = self._throttle(effect, message)
                 if socket is None:
                     continue  # it is gone, and Closed is on its way
                 assert socket.muted, f"{self._node} answers twice: {effect}"
                 if message is not None:
                     transmit(socket, effect.correlation, message, self._departs_us)
                 self._network.exchanges += 1
-                if effect.throttle_ms:
-                    self._unmute_later(socket, effect.throttle_ms * 1000)
+                if throttle_ms:
+                    self._unmute_later(socket, throttle_ms * 1000)
                     continue
                 socket.muted = False
                 if socket.inbox:
@@ -317,6 +322,14 @@ class EffectRunner:
         socket = self._sockets.pop(effect.connection, None)
         if socket is not None:
             self._network.finish(socket, "closed", self._departs_us)
+
+    def _throttle(self, effect: Respond, message: Any) -> tuple[Any, int]:
+        """Return an answer, and how long its client must wait; the answer says so, too."""
+        of_time = self._process.throttles.pop((effect.connection, effect.correlation), None)
+        wait_ms = 0 if of_time is None else of_time(self._hardware.local_now())
+        if wait_ms <= effect.throttle_ms:
+            return message, effect.throttle_ms
+        return message if message is None else ThrottledResponse(message, wait_ms), wait_ms
 
     def _unmute_later(self, socket: Socket, after_us: int) -> None:
         """Read on from a throttled connection after a while, if it is still there."""

@@ -82,6 +82,7 @@ class LaneScheduler:
         self._channels = process.channels
         self._queued_max = process.queued_max_requests
         process.peer_of = self._peer_of
+        process.service_us = self._service_us
         self._lanes = LaneTable(process.lane_threads, pool_draws)
         self.lane = self._lanes.lane
         self._lanes_of_requests: dict[str, dict[type, Lane]] = {}  # endpoint -> request -> lane
@@ -384,6 +385,12 @@ class LaneScheduler:
         packet.pauses_us = self._paused_us
         packet.callbacks = self._served
         heappush(kernel._queue, (kernel._now + duration, 1, next(kernel._eid), packet))
+
+    def _service_us(self, message: Any) -> int:
+        """Return how long a thread serves a request."""
+        hardware = self._hardware
+        size: int = message.wire_size()
+        return hardware.service_us + (size * hardware.service_us_per_kib >> 10)
 
     def _on_served(self, packet: Packet) -> None:
         if packet.pauses_us != self._paused_us or not self.running:

@@ -104,7 +104,7 @@ def test_quotas_are_records_of_the_metadata() -> None:
     image = MetadataImage()
     changes = (
         ("a", "producer_byte_rate", 5.0), (None, "consumer_byte_rate", 7.0),
-        ("b", "producer_byte_rate", 0.0), ("c", "request_percentage", 1.0),
+        ("b", "producer_byte_rate", 0.0), ("c", "no_such_rate", 1.0),
     )  # fmt: skip
     asked = AlterClientQuotasRequest(
         tuple(ClientQuotaAlteration(of(name), ((key, rate),)) for name, key, rate in changes)

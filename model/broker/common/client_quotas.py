@@ -7,7 +7,7 @@ for that long, and the client waits as well (KIP-219; KAFKA.md, 1.9).
 
 A client without a principal of its own is the user ANONYMOUS.
 
-Left out: quotas of request time, custom callbacks, the metrics' expiry.
+Left out: custom callbacks, the metrics' expiry.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from kafkasim.model.controller.common.client_quotas import Quotas, Tags, applied
 from kafkasim.model.facts import Throttled
-from kafkasim.model.replication.quotas.rate import SAMPLES, Rate
+from kafkasim.model.replication.quotas.rate import SAMPLES, Rate, throttle_time_ms
 
 ANONYMOUS = "ANONYMOUS"
 """The user of a connection without authentication (KafkaPrincipal.ANONYMOUS)."""
@@ -55,9 +55,7 @@ class ClientQuotaManager:
     def record(self, client_id: str, size: int, now: int, user: str = ANONYMOUS) -> int:
         """Count bytes; return the throttle time in ms, 0 within the quota.
 
-        The time is that after which the same bytes are within the quota (QuotaUtils.throttleTime):
-        (rate − limit) / limit × the measured window. A limit of 0, which ZooKeeper mode accepts,
-        throttles nobody: Kafka's conversion to int makes −1 of the infinite time.
+        The time is that after which the same bytes are within the quota.
         """
         tags, limit = self._applied(user, client_id)
         if limit is None:
@@ -65,11 +63,9 @@ class ClientQuotaManager:
         now_ms = now // 1000
         rate = self._rates.setdefault(tags, Rate())
         rate.record(size, now_ms)
-        measured = rate.measure(now_ms)
-        if measured <= limit or not limit:
-            return 0
-        throttle_ms = int((measured - limit) / limit * rate.window_ms(now_ms) + 0.5)
-        self._out.append(Throttled(client_id, self._api, throttle_ms))
+        throttle_ms = throttle_time_ms(rate, limit, now_ms)
+        if throttle_ms:
+            self._out.append(Throttled(client_id, self._api, throttle_ms))
         return throttle_ms
 
     def unrecord(self, client_id: str, size: int, now: int, user: str = ANONYMOUS) -> None:

@@ -27,6 +27,10 @@ from kafkasim.model.broker.common.coordinators.registry import (
 )
 from kafkasim.model.broker.common.forwarding import ProducerIds
 from kafkasim.model.broker.common.log_dir_failures import SCHEDULER, LogDirFailureHandler
+from kafkasim.model.broker.common.request_quotas import (
+    ClientRequestQuotaManager,
+    ThrottledApis,
+)
 from kafkasim.model.broker.common.share.apis import ShareApis
 from kafkasim.model.broker.common.share.persister import DefaultStatePersister
 from kafkasim.model.broker.common.share.settings import ShareSettings
@@ -112,6 +116,8 @@ class KafkaBroker:
         self._serve_requests(controller, rules.group.has_share_groups())
         if config.authorizer_class_name:
             self._authorize_requests(rules.authorizer)
+        served = self.socket_server.apis
+        self.socket_server.apis = ThrottledApis(self.process, served, self.request_quota)
         self.failures = LogDirFailureHandler(process.out, self.replicas, metadata_log, announce)
 
     def _serve_requests(self, controller: ControllerAccess, share_groups: bool) -> None:
@@ -156,12 +162,14 @@ class KafkaBroker:
         return manager
 
     def _limit_clients(self) -> None:
-        """Hold clients to the quotas of the metadata (KIP-13)."""
+        """Hold clients to the quotas of the metadata (KIP-13, KIP-124)."""
+        self.request_quota = ClientRequestQuotaManager(self.process, self.image)
         for key, api, handler in (
             ("producer_byte_rate", "Produce", self.replicas.producing),
             ("consumer_byte_rate", "Fetch", self.replicas.fetching),
         ):
             handler.quota = ClientQuotaManager(key, api, self.image, self.process.out)
+            handler.request_quota = self.request_quota
 
     def _coordinate_shares(self, log: ReplicatedCoordinatorLog, rules: ShareRules) -> None:
         """Build the share coordinator, and the persister that asks those of all brokers."""

@@ -1,7 +1,7 @@
 """What both kinds of controllers and all brokers know of quotas of clients (KIP-546).
 
-Left out: quotas of IP addresses and request_percentage, which are refused as unknown; in ZooKeeper
-mode controller_mutation_rate as well.
+Left out: quotas of IP addresses; in ZooKeeper mode controller_mutation_rate, which is refused as
+unknown.
 """
 
 from __future__ import annotations
@@ -20,8 +20,11 @@ from kafkasim.model.messages.clients.admin import (
     QuotaEntity,
 )
 
-QUOTA_KEYS = ("producer_byte_rate", "consumer_byte_rate")
-"""The quotas that are modelled in both modes: bytes a second, whole numbers."""
+REQUEST_PERCENTAGE = "request_percentage"
+"""The quota of time on a broker's threads, in percent of one thread (KIP-124)."""
+
+FRACTIONS = {"producer_byte_rate": False, "consumer_byte_rate": False, REQUEST_PERCENTAGE: True}
+"""The quotas of both modes (QuotaConfig), and whether one need not be a whole number."""
 
 MUTATION_RATE = "controller_mutation_rate"
 """The quota of partitions that are created or deleted, in partitions a second (KIP-599)."""

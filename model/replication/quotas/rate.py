@@ -87,3 +87,15 @@ class SimpleRate(Rate):
     def window_ms(self, now_ms: int) -> int:
         """Return the time that the rate is measured over."""
         return max(self._elapsed_ms(now_ms), WINDOW_MS)
+
+
+def throttle_time_ms(rate: Rate, limit: float, now_ms: int) -> int:
+    """Return after how long what was recorded is within a limit (QuotaUtils.throttleTime).
+
+    That is (rate − limit) / limit × the measured window. A limit of 0, which ZooKeeper mode
+    accepts, throttles nobody: Kafka's conversion to int makes −1 of the infinite time.
+    """
+    measured = rate.measure(now_ms)
+    if measured <= limit or not limit:
+        return 0
+    return int((measured - limit) / limit * rate.window_ms(now_ms) + 0.5)

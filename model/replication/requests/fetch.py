@@ -21,7 +21,7 @@ from kafkasim.model.messages import (
     FetchResponse,
 )
 from kafkasim.model.messages.base import HEADER, PER_PARTITION
-from kafkasim.model.replication.ports import NoQuota
+from kafkasim.model.replication.ports import NoQuota, NoRequestQuota
 from kafkasim.model.replication.requests.fetch_sessions import (
     CachedPartition,
     FetchSession,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from kafkasim.model.replication.partitions.hosted import HostedPartitions
     from kafkasim.model.replication.partitions.partition import Partition
     from kafkasim.model.replication.partitions.role_locks import RoleLocks
-    from kafkasim.model.replication.ports import BrokerProcess, ClientQuota
+    from kafkasim.model.replication.ports import BrokerProcess, ClientQuota, RequestQuota
     from kafkasim.model.replication.requests.fetch_reader import FetchReader, FetchResult, Wanted
     from kafkasim.model.replication.requests.purgatory import Purgatory
     from kafkasim.model.replication.rules import ReplicationRules
@@ -300,6 +300,7 @@ class FetchHandler:
         self._sessions = sessions
         self._send_delay_us = rules.fetch_send_delay_us(process.broker_id)
         self.quota: ClientQuota = NoQuota()
+        self.request_quota: RequestQuota = NoRequestQuota()
         # What is wrong with the fetch of a topic, for the sender of a request; None: nothing ever.
         self.refuses: Callable[[Request], Callable[[str], Errors]] | None = None
 
@@ -392,7 +393,9 @@ class FetchHandler:
         size = HEADER + PER_PARTITION * len(result.reads) + result.bytes
         client_id = item.message.client_id
         user = self._process.peer_of(item.connection).user
-        throttle_ms = self.quota.record(client_id, size, now, user)
+        throttle_ms = max(
+            self.quota.record(client_id, size, now, user), self.request_quota.record(item, now)
+        )
         if not throttle_ms:
             return None
         self.quota.unrecord(client_id, size, now, user)

@@ -18,7 +18,7 @@ from kafkasim.model.errors import Errors
 from kafkasim.model.facts import BatchUnverified
 from kafkasim.model.messages import ProducePartitionResponse, ProduceRequest, ProduceResponse
 from kafkasim.model.records import COORDINATOR_TOPICS, NO_TIMESTAMP, RecordBatch, TopicPartition
-from kafkasim.model.replication.ports import NoQuota
+from kafkasim.model.replication.ports import NoQuota, NoRequestQuota
 from kafkasim.model.replication.requests.transactions.verification import (
     NOTHING_TO_VERIFY,
     Verified,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from kafkasim.model.replication.partitions.leader_state import LeaderState
     from kafkasim.model.replication.partitions.partition import Partition
     from kafkasim.model.replication.partitions.role_locks import RoleLocks
-    from kafkasim.model.replication.ports import BrokerProcess, ClientQuota
+    from kafkasim.model.replication.ports import BrokerProcess, ClientQuota, RequestQuota
     from kafkasim.model.replication.requests.purgatory import Purgatory
     from kafkasim.model.replication.requests.transactions.verification import (
         TransactionVerification,
@@ -166,6 +166,7 @@ class ProduceHandler:
         self._purgatory = purgatory
         self._verification = verification
         self.quota: ClientQuota = NoQuota()
+        self.request_quota: RequestQuota = NoRequestQuota()
 
     def serve(self, item: Request, now: int) -> None:
         """Append to each partition, then answer or wait for high watermarks."""
@@ -346,7 +347,10 @@ class ProduceHandler:
         throttle_ms = 0
         if quota.enabled:
             user = process.peer_of(item.connection).user
-            throttle_ms = quota.record(request.client_id, request.wire_size(), now, user)
+            throttle_ms = max(
+                quota.record(request.client_id, request.wire_size(), now, user),
+                self.request_quota.record(item, now),
+            )
         if request.acks != 0:
             parts = tuple([response_of(status) for status in statuses])
             response = ProduceResponse(parts, throttle_ms)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from kafkasim.model.controller.common.client_quotas import (
-    QUOTA_KEYS,
+    FRACTIONS,
     described,
     entity_problem,
     entity_text,
@@ -117,8 +117,11 @@ def _change(entries: dict[str, str], changes: tuple[tuple[str, float | None], ..
         if rate is None:
             entries.pop(key, None)
             continue
-        if key not in QUOTA_KEYS:
+        if key not in FRACTIONS:
             return Errors.INVALID_REQUEST, f"Invalid configuration key {key}"
+        if FRACTIONS[key]:
+            entries[key] = str(rate)
+            continue
         whole = int(rate + EPSILON)
         if abs(whole - rate) > EPSILON:
             return Errors.INVALID_REQUEST, f"Configuration {key} must be a LONG value"
