@@ -26,8 +26,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from kafkasim.model.effects import Close, Open, Send
-from kafkasim.model.messages.base import ThrottledResponse
+from kafkasim.model.effects import Close, Open, Send, ThrottledResponse
 from kafkasim.model.values import value
 
 if TYPE_CHECKING:

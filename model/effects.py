@@ -195,6 +195,23 @@ class Respond:
 
 
 @value
+class ThrottledResponse:
+    """A response on its way, and how long the client must not send to this broker (KIP-219).
+
+    Produce, Fetch and those that change topics have a field for throttle_time_ms; all others have
+    it so.
+    """
+
+    message: Any
+    throttle_time_ms: int
+
+    def wire_size(self) -> int:
+        """Return the bytes of the response."""
+        size: int = self.message.wire_size()
+        return size
+
+
+@value
 class Push:
     """Send an unsolicited message to the client of an inbound connection; its muting is unchanged.
 

@@ -7,7 +7,7 @@ field says nothing else. ``wire_size()`` is what a message weighs on the network
 :func:`api_of` that of a class.
 
 Not modelled: several versions of a message, authorized operations, and fields that nothing here
-reads. Most answers have their throttle_time_ms around them (``base.ThrottledResponse``).
+reads. Most answers have their throttle_time_ms around them (``effects.ThrottledResponse``).
 """
 
 from kafkasim.model.messages.base import (

@@ -21,23 +21,6 @@ class Message:
         return 120
 
 
-class ThrottledResponse(Message):
-    """A response, and how long the client must not send to this broker: throttle_time_ms (KIP-219).
-
-    Produce, Fetch and those that change topics have a field for it; all others have it so.
-    """
-
-    __slots__ = ("message", "throttle_time_ms")
-
-    def __init__(self, message: Any, throttle_time_ms: int) -> None:
-        self.message = message
-        self.throttle_time_ms = throttle_time_ms
-
-    def wire_size(self) -> int:
-        size: int = self.message.wire_size()
-        return size
-
-
 def request_name(message: Any) -> str:
     """Return Kafka's name of a request's API: ``Produce``, ``FetchFollower``, ``Vote``…"""
     name = type(message).__name__

@@ -347,6 +347,14 @@ class ReplicationRules:
         """
         return log.last_stable_offset if isolation_level else log.high_watermark
 
+    def answers_before_throttle(self) -> bool:
+        """Return whether a Produce above its quota is answered at once, and waits then (KIP-219).
+
+        Before 2.0 the answer waited for the throttle time, so a client whose request.timeout.ms was
+        over sent the records again (KAFKA-6028, A10).
+        """
+        return True
+
     def fetch_send_delay_us(self, broker_id: int) -> int:
         """Return how many microseconds a broker waits before it sends a follower what it read.
 

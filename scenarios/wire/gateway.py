@@ -14,10 +14,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from kafkasim.model.effects import ThrottledResponse
 from kafkasim.model.errors import Errors
 from kafkasim.model.facts import Acked
 from kafkasim.model.messages import ProduceRequest, ProduceResponse
-from kafkasim.model.messages.base import ThrottledResponse
 from kafkasim.scenarios.wire.adapters.base import Body, Call, Served
 from kafkasim.scenarios.wire.adapters.table import ADAPTERS, serves, unsupported_versions
 from kafkasim.scenarios.wire.answers import Answer, Answers

@@ -28,8 +28,8 @@ from kafkasim.model.effects import (
     Respond,
     Send,
     Then,
+    ThrottledResponse,
 )
-from kafkasim.model.messages.base import ThrottledResponse
 from kafkasim.sim.host.hardware import Hardware
 from kafkasim.sim.host.lanes import Lane, LaneInput
 from kafkasim.sim.host.ports import Recorder

@@ -110,8 +110,7 @@ class KafkaApis:
         self._process = process
         self.out = out = process.out
         self.incarnation = incarnation
-        self.config = config
-        self.image = image
+        self.config, self.image = config, image
         self.replicas = replicas
         self.coordinator = coordinator
         self.coordinators = coordinators

@@ -75,6 +75,10 @@ class AuthorizerRules:
             return True
         return entry.permission == ALLOW and entry.operation in _IMPLYING.get(operation, ())
 
+    def is_from(self, entry: AclBinding, host: str) -> bool:
+        """Return whether an entry is about a host: its own address, or all of them (A06)."""
+        return entry.host in (host, WILDCARD)
+
     def without_entries(self, entries: list[AclBinding], everyone: bool) -> bool:
         """Return whether an action is allowed of which no entry says anything.
 
@@ -152,9 +156,8 @@ class Authorizer:
         return self._is_of(entry, action) and self._rules.implied(entry, action.operation)
 
     def _is_of(self, entry: AclBinding, action: Action) -> bool:
-        return entry.principal in (action.principal, WILDCARD_PRINCIPAL) and entry.host in (
-            action.host,
-            WILDCARD,
+        return entry.principal in (action.principal, WILDCARD_PRINCIPAL) and self._rules.is_from(
+            entry, action.host
         )
 
 

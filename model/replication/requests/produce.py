@@ -354,12 +354,23 @@ class ProduceHandler:
         if request.acks != 0:
             parts = tuple([response_of(status) for status in statuses])
             response = ProduceResponse(parts, throttle_ms)
-            process.out.append(Respond(item.connection, item.correlation, response, throttle_ms))
+            if throttle_ms and not self._rules.answers_before_throttle():
+                self._answer_late(item, ProduceResponse(parts), now + throttle_ms * 1000)
+            else:
+                answer = Respond(item.connection, item.correlation, response, throttle_ms)
+                process.out.append(answer)
         elif failed:
             process.out.append(Close(item.connection))
         else:
             process.out.append(Respond(item.connection, item.correlation, None, throttle_ms))
         process.count_request("Produce", failed, item.received_us, started, now)
+
+    def _answer_late(self, item: Request, response: ProduceResponse, at: int) -> None:
+        """Keep an answer for the throttle time (A10)."""
+        process = self._process
+        answer = Respond(item.connection, item.correlation, response)
+        key = ("throttled", item.connection, item.correlation)
+        process.timers.arm(key, at, process.default_lane, lambda _at: process.out.append(answer))
 
     def append_from_coordinator(
         self,

@@ -1,4 +1,4 @@
-"""Access control lists: historical bugs of StandardAuthorizer (KAFKA.md, 8.8)."""
+"""Access control lists and quotas: historical bugs (KAFKA.md, 8.8)."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from kafkasim.model.controller.common.acls import Action, AuthorizerRules
 from kafkasim.model.messages.clients.acls import ALL, LITERAL, WILDCARD, AclBinding
+from kafkasim.model.replication.rules import ReplicationRules
 from kafkasim.scenarios.variants.variant import Variant
 
 
@@ -41,6 +42,20 @@ class IgnoresAll(AuthorizerRules):
         return entry.operation != ALL and super().implied(entry, operation)
 
 
+class ForgetsAddresses(AuthorizerRules):
+    """The host of a request is not compared as the address that entries name."""
+
+    def is_from(self, entry: AclBinding, host: str) -> bool:
+        return entry.host == WILDCARD
+
+
+class AnswersAfterThrottle(ReplicationRules):
+    """The answer to a client above its quota waits for the throttle time."""
+
+    def answers_before_throttle(self) -> bool:
+        return False
+
+
 ACCESS: tuple[Variant, ...] = (
     Variant(
         "A01-prefix-shadow", "KAFKA-14265", (StopsAtNeighbour,),
@@ -56,5 +71,15 @@ ACCESS: tuple[Variant, ...] = (
         "A05-all-ignored", "KAFKA-13697", (IgnoresAll,),
         "AUTHZ", "A05-all-ignored",
         "An entry for all operations allows each of them.",
+    ),
+    Variant(
+        "A06-host-ignored", "KAFKA-13698", (ForgetsAddresses,),
+        "AUTHZ", "A06-host-ignored",
+        "An entry that names the address of a client counts for its requests.",
+    ),
+    Variant(
+        "A10-answer-after-throttle", "KAFKA-6028", (AnswersAfterThrottle,),
+        "duplicate", "A10-answer-after-throttle",
+        "A producer above its quota is answered at once, so it does not send its records again.",
     ),
 )  # fmt: skip
