@@ -128,7 +128,7 @@ PRECEDED: Mapping[str, Preceded] = {
         "the records that the task took before give another state",
         ("StateWiped", "Checkpointed", "Restored"),
     )),
-    **dict.fromkeys(("translated-past", "checkpoint-regression"), Preceded(
+    **dict.fromkeys(("translated-past", "needless-reread", "checkpoint-regression"), Preceded(
         (MIRRORED, Before(("CheckpointEmitted",), COMMITTED, 2)),
         "group {group} would continue at {downstream} in the target",
     )),

@@ -19,6 +19,10 @@ is linear in the trace.
 | lost_per_million | of acknowledged records; null when none was acknowledged |
 | duplicate_records | further copies in the final logs |
 | redelivered_records | records that a group, or a share group, was given again |
+| stranded_records | acknowledged records that no leader of any cluster has at the end |
+| read_again_records | records that a group, in whichever cluster, was given once more |
+| skipped_records | mirrored records that a group passed over when it failed over |
+| processing_gap_s | the longest time in which a group processed nothing, in whichever cluster |
 | failed_records | records whose callers got an error |
 | controllerless_s | seconds without an active controller that lives and is not paused |
 | rebalances, rebalance_downtime_s | generations; partition seconds of groups without owner |
@@ -165,6 +169,39 @@ _REDELIVERED = """
         GROUP BY run, group, topic_id, partition, offset HAVING count(1) > 1)
     GROUP BY run"""
 
+_STRANDED = """
+    SELECT run, count(DISTINCT record_id) AS stranded_records
+    FROM (SELECT run, topic_id, partition, record_id,
+                 IF(base_offset < 0, -1, base_offset + place) AS offset
+          FROM Acked LATERAL VIEW posexplode(record_ids) AS place, record_id)
+    LEFT SEMI JOIN (SELECT run, topic_id FROM topics
+                    WHERE NOT startswith(topic, '__') AND NOT endswith(topic, '.internal'))
+        USING (run, topic_id)
+    LEFT JOIN (SELECT run, topic_id, partition, log_start_offset FROM final_leaders)
+        USING (run, topic_id, partition)
+    LEFT ANTI JOIN (SELECT run, explode(record_ids) AS record_id FROM final_leaders)
+        USING (run, record_id)
+    LEFT ANTI JOIN Cleaned USING (run, topic_id, partition)
+    WHERE offset < 0 OR offset >= coalesce(log_start_offset, 0)
+    GROUP BY run"""
+
+_READ_AGAIN = """
+    SELECT run, sum(times - 1) AS read_again_records FROM (
+        SELECT run, count(1) AS times
+        FROM Polled LATERAL VIEW explode(record_ids) AS record_id
+        WHERE group != '' GROUP BY run, group, record_id HAVING count(1) > 1)
+    GROUP BY run"""
+
+_SKIPPED = """
+    SELECT run, sum(count) AS skipped_records
+    FROM findings WHERE name = 'skipped-at-failover' GROUP BY run"""
+
+_PROCESSING = """
+    SELECT run, max(t_us - before) / 1e6 AS processing_gap_s
+    FROM (SELECT run, t_us, lag(t_us) OVER (PARTITION BY run, group ORDER BY seq) AS before
+          FROM Processed)
+    GROUP BY run"""
+
 _SHARE_LATENCY = """
     SELECT run, max(waited_us) / 1e3 AS share_latency_max_ms,
            percentile(waited_us, array(0.5, 0.99)) AS share_ranks
@@ -206,7 +243,8 @@ _RESTORED = """
 
 _PARTS = (
     _PARTITIONS, _ISR, _CONTROLLERS, _LATENCY, _LOST, _COPIES, _REDELIVERED, _FAILED, _REBALANCES,
-    _DOWNTIME, _CONTROLLERLESS, _SHARE_LATENCY, _TASKS, _RESTORED,
+    _DOWNTIME, _CONTROLLERLESS, _SHARE_LATENCY, _TASKS, _RESTORED, _STRANDED, _READ_AGAIN, _SKIPPED,
+    _PROCESSING,
 )  # fmt: skip
 
 MEASURES = f"""
@@ -229,6 +267,9 @@ MEASURES = f"""
            coalesce(lost_records, 0) * 1e6 / nullif(acked_records, 0) AS lost_per_million,
            coalesce(duplicate_records, 0) AS duplicate_records,
            coalesce(redelivered_records, 0) AS redelivered_records,
+           coalesce(stranded_records, 0) AS stranded_records,
+           coalesce(read_again_records, 0) AS read_again_records,
+           coalesce(skipped_records, 0) AS skipped_records, processing_gap_s,
            coalesce(failed_records, 0) AS failed_records,
            coalesce(rebalances, 0) AS rebalances,
            coalesce(rebalance_downtime_s, 0D) AS rebalance_downtime_s,

@@ -7,6 +7,7 @@ and no finding.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,6 +22,9 @@ from kafkasim.model.connect.policies import POLICIES
 STARTS = ("committed", "earliest", "latest")
 """The reasons with which a member's first position in a partition is set."""
 
+ON_THE_WAY_US = 1_000_000
+"""How long an offset sync may be on its way from the acknowledgement to the checkpoint task."""
+
 
 @dataclass(frozen=True, slots=True)
 class MirrorSettings:
@@ -31,6 +35,7 @@ class MirrorSettings:
     target: str
     policy: str
     separator: str
+    offset_lag_max: int = 100
 
     def remote(self, topic: str) -> str:
         """Return the name of a source topic in the target."""
@@ -64,6 +69,8 @@ class _Followed:
 
     read: dict[PartitionKey, dict[int, int]] = field(default_factory=dict)
     checkpoints: list[tuple[int, int, facts.CheckpointEmitted]] = field(default_factory=list)
+    # By source partition and offset: when the record was last read, in µs.
+    reads: dict[PartitionKey, dict[int, int]] = field(default_factory=dict)
 
 
 class Mirrored:
@@ -75,8 +82,10 @@ class Mirrored:
         self._topics: dict[tuple[str, str], str] = {}  # (cluster, topic) -> its newest id
         self._acked: dict[PartitionKey, dict[int, int]] = {}  # offset -> record id
         self._final: dict[PartitionKey, list[tuple[int, int]]] = {}  # (offset, record id)
-        self._done: dict[tuple[str, PartitionKey], int] = {}  # group: after what it processed
-        self._starts: dict[tuple[str, PartitionKey], int] = {}  # group: its first position
+        # By group and partition, in order: the row, and how far the group had come by then.
+        self._done: dict[tuple[str, PartitionKey], list[tuple[int, int]]] = {}
+        # The same of the positions at which its members began.
+        self._starts: dict[tuple[str, PartitionKey], list[tuple[int, int]]] = {}
         if self.mirrors:
             follow(trace, self)
 
@@ -92,12 +101,14 @@ class Mirrored:
             known = self._acked.setdefault((fact.topic_id, fact.partition), {})
             known.update(enumerate(fact.record_ids, fact.base_offset))
 
-    def on_Polled(self, _seq: int, _t: int, node: str, fact: facts.Polled) -> None:
+    def on_Polled(self, _seq: int, t: int, node: str, fact: facts.Polled) -> None:
         """Take what a mirror has read."""
         followed = self._by_node.get(node)
         if followed is not None:
-            known = followed.read.setdefault((fact.topic_id, fact.partition), {})
+            key = fact.topic_id, fact.partition
+            known = followed.read.setdefault(key, {})
             known.update(zip(fact.offsets, fact.record_ids, strict=True))
+            followed.reads.setdefault(key, {}).update(dict.fromkeys(fact.offsets, t))
 
     def on_CheckpointEmitted(
         self, seq: int, t: int, node: str, fact: facts.CheckpointEmitted
@@ -105,16 +116,23 @@ class Mirrored:
         """Take a checkpoint."""
         self._by_node[node].checkpoints.append((seq, t, fact))
 
-    def on_Processed(self, _seq: int, _t: int, _node: str, fact: facts.Processed) -> None:
+    def on_Processed(self, seq: int, _t: int, _node: str, fact: facts.Processed) -> None:
         """Take how far a group has come."""
         place = (fact.group, (fact.topic_id, fact.partition))
-        self._done[place] = max(fact.offset, self._done.get(place, -1))
+        before = self._done_by(place, seq)
+        self._done.setdefault(place, []).append((seq, max(fact.offset, before)))
 
-    def on_Positioned(self, _seq: int, _t: int, _node: str, fact: facts.Positioned) -> None:
+    def on_Positioned(self, seq: int, _t: int, _node: str, fact: facts.Positioned) -> None:
         """Take where a group begins."""
         if fact.reason in STARTS:
             place = (fact.group, (fact.topic_id, fact.partition))
-            self._starts.setdefault(place, fact.offset)
+            self._starts.setdefault(place, []).append((seq, fact.offset))
+
+    def _done_by(self, place: tuple[str, PartitionKey], seq: int) -> int:
+        """Return behind which offset a group had processed nothing by a row, −1 for all."""
+        done = self._done.get(place, [])
+        index = bisect_left(done, (seq, -1))
+        return done[index - 1][1] if index else -1
 
     def on_FinalReplica(self, _seq: int, _t: int, _node: str, fact: facts.FinalReplica) -> None:
         """Take a leader's log at the end."""
@@ -206,6 +224,15 @@ class Mirrored:
                     f" {fact.downstream}, behind {len(passed)} records that it has not read"
                 )
                 yield made("translated-past", *key, text, count=len(passed), offset=passed[0])
+            again = [u for u, d in copied.get(key, ()) if u < fact.offset and d >= fact.downstream]
+            most = self._most_again(mirror, key, t, fact.offset)
+            if len(again) > most:
+                text = (
+                    f"a checkpoint takes group {fact.group} from offset {fact.offset} to"
+                    f" {fact.downstream}, in front of {len(again)} records that it has read;"
+                    f" {most} are allowed"
+                )
+                yield made("needless-reread", *key, text, count=len(again), offset=again[0])
             before = last.get((fact.group, key))
             last[fact.group, key] = fact
             if before is None or fact.offset < before.offset:
@@ -217,18 +244,40 @@ class Mirrored:
                 )
                 yield made("checkpoint-regression", *key, text)
 
-    def _failovers(self, mirror: MirrorSettings) -> Iterator[tuple[str, Copied, list[int], int]]:
-        """Yield each group and partition that begins in the target, having read in the source.
+    def _most_again(self, mirror: MirrorSettings, key: PartitionKey, t: int, offset: int) -> int:
+        """Return how many records a group may read again that is translated from an offset.
 
-        With it come the offsets in the source of what it skips, and how many it reads again.
+        The newest sync is at most ``offset.lag.max`` records old, and what is written and read on
+        the way to the store (OffsetSyncWriter). Of older ones the store keeps syncs so that two
+        neighbours are at most four times as far apart as they are away from the newest one
+        (OffsetSyncStore: 2^i against 2^(i−2)).
+        """
+        reads = self._by_node[mirror.node].reads.get(key, {})
+        on_the_way = sum(t - ON_THE_WAY_US < at <= t for at in reads.values())
+        behind = sum(up >= offset and at <= t for up, at in reads.items())
+        return mirror.offset_lag_max + on_the_way + 4 * behind
+
+    def _failovers(self, mirror: MirrorSettings) -> Iterator[tuple[str, Copied, list[int], int]]:
+        """Yield each group and partition that goes on in the target, having read in the source.
+
+        It goes on there whenever a member begins there after the group has come further in the
+        source. With it come the offsets in the source of what it skips, and how many it reads
+        again.
         """
         for copied in self._copied(mirror):
-            for (group, remote), start in self._starts.items():
-                done = self._done.get((group, copied.key))
-                if remote == copied.remote and done is not None:
-                    skipped = [up for up, down in copied.pairs if up >= done and down < start]
-                    again = sum(up < done and down >= start for up, down in copied.pairs)
-                    yield group, copied, skipped, again
+            for (group, remote), starts in self._starts.items():
+                if remote != copied.remote:
+                    continue
+                before = -1
+                for seq, start in starts:
+                    done = self._done_by((group, copied.key), seq)
+                    if done > before:
+                        own = self._done_by((group, remote), seq)
+                        ahead = range(max(own, 0), start)
+                        skipped = [up for up, down in copied.pairs if up >= done and down in ahead]
+                        again = sum(up < done and down >= start for up, down in copied.pairs)
+                        yield group, copied, skipped, again
+                    before = done
 
 
 def _gaps(copied: Copied) -> Iterator[Finding]:

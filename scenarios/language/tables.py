@@ -292,7 +292,8 @@ class ConsumerGroupTable(Table):
     3.5); the others have a coordinator.
 
     ``store`` keeps the results in a SQLite database on the host's disk, with ``synchronous`` as
-    SQLite's pragma (running/outside/storing.py).
+    SQLite's pragma (running/outside/storing.py). With ``remote-offsets = "a"`` a member first
+    commits where the group was in cluster a, as its checkpoints translate that.
     """
 
     kind: Literal["consumer-group"]
@@ -315,6 +316,7 @@ class ConsumerGroupTable(Table):
     audit: str | None = None  # the topic whose monitoring events it compares with its counts
     store: Literal["append", "unique-keys", "offsets"] | None = None
     synchronous: Literal["FULL", "OFF"] = "FULL"
+    remote_offsets: str | None = Field(None, exclude_if=_is_empty)  # of a cluster, mirrored here
     rack: str | None = None
     restart: Policy = "never"
     principal: str = Field(ANONYMOUS, pattern=PRINCIPAL)
@@ -485,6 +487,7 @@ class OperationTable(Table):
     downgrade: Literal["safe", "unsafe"] | None = None  # update-features; None: an upgrade
     acls: list[AclTable] = []  # add-acls, remove-acls
     to: Literal["earliest", "latest"] | int = "latest"
+    by_duration: Duration | None = Field(None, gt=0, exclude_if=_is_empty)  # reset-offsets
     open_for: Duration = 900_000_000  # abort-hanging: transactions that are open for longer
 
 

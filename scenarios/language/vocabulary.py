@@ -60,7 +60,7 @@ VERBS: Mapping[str, Verb] = {
     "add-voter": Verb(("node",)),
     "remove-voter": Verb(("node",)),
     "describe-quorum": Verb(),
-    "reset-offsets": Verb(("group", "topic"), ("to",)),
+    "reset-offsets": Verb(("group", "topic"), ("to", "by-duration")),
     "delete-offsets": Verb(("group", "topic"), ("partition",)),
     "delete-group": Verb(("group",)),
     "abort-hanging": Verb(("topic",), ("partition", "open-for")),

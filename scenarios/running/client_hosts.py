@@ -38,6 +38,7 @@ from kafkasim.scenarios.running.outside.auditing import (
     AuditingApplication,
 )
 from kafkasim.scenarios.running.outside.storing import StoringApplication
+from kafkasim.scenarios.running.remote_offsets import REMOTE
 from kafkasim.scenarios.running.restarting import Restarts
 from kafkasim.scenarios.running.share_consuming import ShareConsumerApplication
 from kafkasim.scenarios.running.share_settings import share_defaults
@@ -251,6 +252,9 @@ class ClientHosts:
         configs = {"consumer": self._consumer_config(node, table)}
         if table.on_poison == "dead-letter":
             configs["producer"] = producer_config(self._scenario, {}, node)
+        if table.remote_offsets is not None:
+            whole = {"auto.offset.reset": "earliest", "enable.auto.commit": False}
+            configs[REMOTE] = ConsumerConfig.from_properties(whole)
         self._add(node, table, configs, application)
 
     def _add_share_consumer(self, number: int, table: ShareGroupTable, *, is_first: bool) -> None:

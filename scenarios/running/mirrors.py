@@ -77,7 +77,7 @@ class Mirrors:
             target=table.target,
             config=MirrorConfig.from_properties(table.config),
             rules=self._members[table.target].cluster.settings.rules().mirror,
-            contents=Contents(number),
+            contents=Contents(number, self._members[table.target].cluster.clients.control.mirrored),
         )
 
     def start(self) -> None:
@@ -152,6 +152,7 @@ class Mirrors:
                 flow.target,
                 flow.config.replication_policy_class,
                 flow.config.replication_policy_separator,
+                flow.config.offset_lag_max,
             )
             for host, flow in self._flows
         ]

@@ -402,7 +402,10 @@ class Operations:
     async def _reset_offsets(self, port: ClientPort, operation: OperationTable) -> list[Outcome]:
         to = OFFSETS.get(str(operation.to))
         to = int(operation.to) if to is None else to
-        results = await port.call("admin.reset_offsets", operation.group, (operation.topic,), to)
+        given: tuple[Any, ...] = (operation.group, (operation.topic,), to)
+        if operation.by_duration is not None:
+            given += ((port.wall_us - operation.by_duration) // 1000,)
+        results = await port.call("admin.reset_offsets", *given)
         return [(f"{operation.group} {tp}", error, f"to {offset}") for tp, offset, error in results]
 
     async def _delete_offsets(self, port: ClientPort, operation: OperationTable) -> list[Outcome]:

@@ -21,6 +21,7 @@ from kafkasim.scenarios.applications.records.source import NextRecord, RecordSou
 from kafkasim.scenarios.applications.session import Payloads
 from kafkasim.scenarios.language.tables import ConsumerGroupTable, ProducerTable
 from kafkasim.scenarios.language.units import Span
+from kafkasim.scenarios.running.remote_offsets import commit_remote_offsets
 from kafkasim.sim.apps.client_port import ClientPort
 
 POISON_BACKOFF_S = 1.0
@@ -52,6 +53,7 @@ class Control:
         # What records carry for the audit: by record id the source and window, or an event.
         self.generated: dict[int, tuple[str, int]] = {}
         self.events: dict[int, Any] = {}
+        self.mirrored: dict[int, Any] = {}  # what records of mirrors' internal topics say, by id
         self.caught: dict[str, str] = {}  # node -> the last error that its application was given
         self.returned: dict[str, None] = {}  # nodes whose user's function has returned
         self.handling: dict[str, None] = {}  # nodes whose user's function has records in hand
@@ -222,6 +224,9 @@ class _PollLoop:
         if self.table.handover:
             worker = asyncio.ensure_future(self._work())
             worker.set_name(f"{self.node}-worker")
+        if (source := self.table.remote_offsets) is not None:
+            said = self.control.mirrored
+            await commit_remote_offsets(self.port, self.table.group, source, said)
         await self._subscribe()
         while True:
             records = await self._poll()

@@ -18,6 +18,7 @@ from tests.analysis.analysis_rows import (
     end,
     final,
     polled,
+    processed,
     topic,
     write_fleet,
 )
@@ -95,6 +96,9 @@ BUSY: Case = [  # a row a second
     acknowledged([3], [1]),  # 5 s
     acknowledged([3], [1], group="others"),  # 6 s
     acknowledged([3], [1], group="others"),
+    processed(0, 1),
+    ("consumer-1", facts.Processed("others", "m1", T, 0, 0, 1)),
+    processed(1, 2),  # 2 s later
 ]
 
 EXPECTED = {
@@ -104,11 +108,16 @@ EXPECTED = {
     "latency_p50_ms": 1.0, "latency_p99_ms": 4.92, "latency_p999_ms": 4.992, "latency_max_ms": 5.0,
     "acked_records": 3, "lost_records": 1, "lost_per_million": 1e6 / 3, "duplicate_records": 1,
     "redelivered_records": 3, "failed_records": 2, "rebalances": 2, "rebalance_downtime_s": 20.0,
+    "stranded_records": 1, "read_again_records": 1, "skipped_records": 4, "processing_gap_s": 2.0,
     "task_downtime_s": 0.0, "restored_bytes": 0,
     "share_latency_p50_ms": 4000.0, "share_latency_p99_ms": 5970.0, "share_latency_max_ms": 6000.0,
 }  # fmt: skip
 
-QUIET = dict.fromkeys(EXPECTED, 0) | {"minutes": 1 / 60, "lost_per_million": None}
+QUIET = dict.fromkeys(EXPECTED, 0) | {
+    "minutes": 1 / 60,
+    "lost_per_million": None,
+    "processing_gap_s": None,
+}
 QUIET |= {name: None for name in EXPECTED if "latency_" in name}
 
 
@@ -117,8 +126,9 @@ def test_measures(spark: SparkSession, tmp_path: Path) -> None:
     from kafkasim.analysis.stored import open_stored
 
     lost = Finding("lost-write", T, 0, "record 102 acknowledged at offset 2")
+    skipped = Finding("skipped-at-failover", T, 0, "group g begins in b", count=4)
     cases = {"busy": BUSY, "quiet": [READY, end()], "unready": [end()]}
-    write_fleet(tmp_path, cases, {"busy": [lost]})
+    write_fleet(tmp_path, cases, {"busy": [lost, skipped]})
     with measuring(open_stored(spark, str(tmp_path))):
         rows = [row.asDict() for row in spark.sql(MEASURES).orderBy("run").collect()]
     assert [row.pop("run") for row in rows] == ["busy", "quiet"]

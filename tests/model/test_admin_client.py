@@ -8,6 +8,7 @@ from kafkasim.model.config import ClientConfig
 from kafkasim.model.errors import NONE, Errors
 from kafkasim.model.messages import (
     EARLIEST_TIMESTAMP,
+    LATEST_TIMESTAMP,
     AddRaftVoterRequest,
     AlterableConfig,
     AlterPartitionReassignmentsRequest,
@@ -151,6 +152,33 @@ def test_offsets_are_reset_at_the_coordinator_to_what_the_leaders_tell() -> None
     result = h.result("reset_offsets", "g", ("t",), EARLIEST_TIMESTAMP)
     assert result == ((TopicPartition("t", 0), 5, NONE), (TopicPartition("t", 1), 5, NONE))
     assert [node for node, m in cluster.seen if isinstance(m, OffsetCommitRequest)] == ["broker-1"]
+
+
+def test_a_reset_by_time_falls_back_to_the_end_where_nothing_is_as_new() -> None:
+    """ConsumerGroupCommand.getLogTimestampOffsets."""
+    cluster = _offsets_cluster(NONE)
+
+    def listed(_node: str, request: ListOffsetsRequest) -> ListOffsetsResponse:
+        answers = [
+            ListOffsetsPartitionResponse(
+                p.tp,
+                NONE,
+                -1,
+                {(1234, 0): 3, (1234, 1): -1, (LATEST_TIMESTAMP, 1): 9}[
+                    p.timestamp, p.tp.partition
+                ],
+                0,
+            )
+            for p in request.partitions
+        ]
+        return ListOffsetsResponse(tuple(answers))
+
+    cluster.handlers[ListOffsetsRequest] = listed
+    h = Harness(ClientConfig(), cluster)
+    result = h.result("reset_offsets", "g", ("t",), LATEST_TIMESTAMP, 1234)
+    assert [(tp.partition, offset, error) for tp, offset, error in result] == [
+        (0, 3, NONE), (1, 9, NONE),
+    ]  # fmt: skip
 
 
 def test_a_group_with_members_refuses_a_reset() -> None:

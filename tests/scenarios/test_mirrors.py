@@ -30,8 +30,11 @@ def log_of(topic_id: str, ids: tuple[int, ...]) -> facts.FinalReplica:
     )
 
 
-def judged(*rows: Row, source: tuple[int, ...], target: tuple[int, ...]) -> Mirrored:
-    """Return the judge of a mirror that has read all of a source, whose offsets begin at 0."""
+def judged(*rows: Row, source: tuple[int, ...], target: tuple[int, ...], lag: int = 1) -> Mirrored:
+    """Return the judge of a mirror that has read all of a source, whose offsets begin at 0.
+
+    The facts are a µs apart; ``rows`` begin ``lag`` µs after the read.
+    """
     trace = StoredTrace()
     made = Mirrored(trace, [MIRROR])
     read = tuple(range(len(source)))
@@ -42,7 +45,8 @@ def judged(*rows: Row, source: tuple[int, ...], target: tuple[int, ...]) -> Mirr
         *rows,
         ("b.broker-1", log_of("B", target)),
     ]
-    trace.feed([(seq, seq, node, fact) for seq, (node, fact) in enumerate(every)])
+    later = 3  # the rows
+    trace.feed([(seq, seq + lag * (seq >= later), *row) for seq, row in enumerate(every)])
     return made
 
 
@@ -72,6 +76,25 @@ def test_a_translated_offset_has_every_record_behind_it_that_the_group_has_not_r
     right = judged(checkpoint(1, 1), source=(10, 11, 12), target=(10, 11, 12))
     wrong = judged(checkpoint(1, 2), source=(10, 11, 12), target=(10, 11, 12))
     assert (names(right), names(wrong)) == ([], [("translated-past", 1, 1)])
+
+
+@pytest.mark.parametrize(
+    ("offset", "downstream", "found"),
+    [
+        (1200, 1090, []),  # 110 are read again: a sync is as old as that, with what is on its way
+        (1200, 1089, [("needless-reread", 111, 1089)]),
+        (1000, 90, []),  # and four for each of the 200 that the group is behind
+        (1000, 89, [("needless-reread", 911, 89)]),
+    ],
+)
+def test_a_translated_offset_is_not_further_back_than_the_syncs_make_it(
+    offset: int, downstream: int, found: list[Any]
+) -> None:
+    log = tuple(range(5000, 6200))
+    last = facts.Polled("", "", "A", 0, 1200, -1, tuple(range(1190, 1200)), log[1190:])
+    later: Row = ("mirror-1", last)
+    made = judged(later, checkpoint(offset, downstream), source=log, target=log, lag=1_000_010)
+    assert names(made) == found
 
 
 def test_a_checkpoint_goes_back_only_with_its_group() -> None:

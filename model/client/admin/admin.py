@@ -173,10 +173,11 @@ class KafkaAdmin:
     def reset_offsets(self, call: int, args: tuple[Any, ...], now: int) -> None:
         """Reset the offsets of (group, topics, to); reply ((partition, offset, error), …).
 
-        ``to`` is EARLIEST_TIMESTAMP, LATEST_TIMESTAMP or an offset.
+        ``to`` is EARLIEST_TIMESTAMP, LATEST_TIMESTAMP or an offset. A fourth argument is a time in
+        ms since 1970 that replaces it.
         """
-        group, topics, to = args
-        ResetOffsets(self.calls, call, group, tuple(topics), to, now).attempt(now)
+        group, topics, to, *since = args
+        ResetOffsets(self.calls, call, group, tuple(topics), to, now, *since).attempt(now)
 
     def delete_records(self, call: int, args: tuple[Any, ...], now: int) -> None:
         """Delete records, given (((partition, offset), …),); reply ((partition, low, error), …).

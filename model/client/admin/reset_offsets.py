@@ -4,7 +4,9 @@ The tool looks up the topics' leaders, asks each leader for its earliest or late
 commits the offsets at the group coordinator as no member (generation −1). The coordinator refuses
 this while the group has members.
 
-Not modelled: --by-duration, --shift-by, --to-datetime, --from-file.
+Where nothing is as new as the time of a reset by time, the tool falls back to the latest offset.
+
+Not modelled: --shift-by, --to-datetime, --from-file.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from kafkasim.model.channel import Failed
 from kafkasim.model.client.admin.calls import AdminCall, AdminCalls
 from kafkasim.model.errors import RETRIABLE, Errors
 from kafkasim.model.messages import (
+    LATEST_TIMESTAMP,
     FindCoordinatorRequest,
     FindCoordinatorResponse,
     ListOffsetsPartition,
@@ -36,6 +39,7 @@ Node = tuple[int, str]  # node id, address
 class ResetOffsets:
     """One reset; ``to`` is EARLIEST_TIMESTAMP, LATEST_TIMESTAMP or an offset.
 
+    ``since_ms``, unless it is −1, is a time in ms since 1970 that replaces it (--by-duration).
     Requests are sent one at a time. After a retriable error everything is looked up again.
     """
 
@@ -47,12 +51,15 @@ class ResetOffsets:
         topics: tuple[str, ...],
         to: int,
         now: int,
+        since_ms: int = -1,
     ) -> None:
         self._connections = calls.connections
         self._call = AdminCall(calls, call, f"reset offsets of {group}", now)
         self._group = group
         self._topics = topics
         self._to = to
+        self._since_ms = since_ms
+        self._too_old: dict[TopicPartition, None] = {}  # nothing in them is as new as since_ms
         self._leaders: dict[TopicPartition, Node] = {}
         self._offsets: dict[TopicPartition, int] = {}
         self._coordinator: Node | None = None
@@ -68,7 +75,7 @@ class ResetOffsets:
         elif missing:
             node = self._leaders[missing[0]]
             asked = [tp for tp in missing if self._leaders[tp] == node]
-            listed = tuple([ListOffsetsPartition(tp, -1, self._to) for tp in asked])
+            listed = tuple([ListOffsetsPartition(tp, -1, self._asked(tp)) for tp in asked])
             channel, request = connections.channel(*node), ListOffsetsRequest(-1, 0, listed)
         else:
             assert self._coordinator is not None
@@ -77,6 +84,11 @@ class ResetOffsets:
             request = OffsetCommitRequest(self._group, -1, "", None, commit)
         if channel is not None:
             channel.send(request, now, self._on_response)
+
+    def _asked(self, tp: TopicPartition) -> int:
+        """Return the timestamp for which a leader is asked."""
+        by_time = self._since_ms >= 0
+        return LATEST_TIMESTAMP if tp in self._too_old else self._since_ms if by_time else self._to
 
     def _lookup(self) -> Any:
         """Return the request that finds leaders or the coordinator, None if both are known."""
@@ -106,7 +118,10 @@ class ResetOffsets:
             for part in response.partitions:
                 if part.error:
                     return part.error
-                self._offsets[part.tp] = part.offset
+                if part.offset < 0:  # UNKNOWN_OFFSET
+                    self._too_old[part.tp] = None
+                else:
+                    self._offsets[part.tp] = part.offset
             return Errors.NONE
         assert isinstance(response, MetadataResponse), response
         addresses = {broker.id: broker.address for broker in response.brokers}
@@ -118,6 +133,6 @@ class ResetOffsets:
                     return Errors.LEADER_NOT_AVAILABLE
                 tp = TopicPartition(topic.topic, entry.partition)
                 self._leaders[tp] = (entry.leader, addresses[entry.leader])
-                if self._to >= 0:
+                if self._to >= 0 and self._since_ms < 0:
                     self._offsets[tp] = self._to
         return Errors.NONE
