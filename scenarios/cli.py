@@ -68,6 +68,7 @@ COMMANDS = {
     "compare": "spark.sweeps.compare",
     "ask": "spark.asking.ask",
     "check": "spark.fleets.check",
+    "audit": "spark.auditing.audit",
     "plot": "spark.fleets.plot",
     "report": "spark.reports.report",
     "demo": "spark.demo.demo",
