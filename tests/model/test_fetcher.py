@@ -81,6 +81,17 @@ def test_a_used_reply_of_an_older_epoch_is_told() -> None:  # 2.8
     assert told == [StaleReplyUsed(TOPIC_ID, 0, 2, 1, 1)]
 
 
+def test_a_refusal_of_an_older_epoch_delays_the_partition() -> None:  # 2.8, onPartitionFenced
+    trio = Trio(rules=Replication28())
+    trio.tell(2)
+    reply(trio, batches=(written(0, 1),))
+    trio.registration = registration(1, 2, 1)
+    trio.tell(2)
+    reply(trio, error=Errors.FENCED_LEADER_EPOCH)
+    assert list(fetcher(trio).states.delayed) == [TP]
+    assert not [fact for _, fact in trio.facts if type(fact) is ReplicaFailed]
+
+
 def test_batches_above_the_fetch_epoch_are_left_out(trio: Trio) -> None:  # KAFKA-18723
     reply(trio, batches=(written(0, 1), written(1, 2), written(2, 1)))
     assert [offset for offset, _, _ in trio.log(2)] == [0]

@@ -254,11 +254,12 @@ class ReplicaFetcher:
         return True
 
     def _on_error(self, asked: FetchPartition, state: FetchState, error: Errors, now: int) -> None:
-        if error is Errors.FENCED_LEADER_EPOCH:
-            if asked.current_leader_epoch == state.leader_epoch:
-                self.fail(state, error.name)
-            return  # else the epoch moved on meanwhile: the next fetch carries it
-        self.states.delay(asked.tp, now)
+        """Delay a partition after an error; one that the leader fences in its own epoch fails."""
+        fenced = error is Errors.FENCED_LEADER_EPOCH
+        if fenced and asked.current_leader_epoch == state.leader_epoch:  # onPartitionFenced
+            self.fail(state, error.name)
+        else:
+            self.states.delay(asked.tp, now)
 
     def _on_progress(self, state: FetchState, answer: FetchPartitionResponse, now: int) -> None:
         """Truncate a log that diverged, or append what came (processPartitionData)."""
