@@ -20,6 +20,7 @@ from kafkasim.model.messages import (
 )
 from kafkasim.model.messages.clients.admin import GROUP as GROUP_RESOURCE
 from kafkasim.model.messages.share import (
+    AcknowledgementBatch,
     DescribeShareGroupOffsetsGroup,
     DescribeShareGroupOffsetsRequest,
     ReadStateResult,
@@ -158,6 +159,24 @@ def test_a_member_waits_for_the_end_of_its_fetch_to_hear_that_no_state_was_read(
     refused = SharePartitionResponse(TP, cluster.topic_id, Errors.UNKNOWN_SERVER_ERROR)
     assert answer.partitions == (refused,)
     assert cluster.now - before >= SECOND // 2
+
+
+def test_who_may_not_read_a_topic_may_not_acknowledge_it_either(cluster: ShareCluster) -> None:
+    """Before the metadata cache is asked, and after the form of acknowledgements
+    (handleAcknowledgements)."""
+    refused = Errors.TOPIC_AUTHORIZATION_FAILED
+    cluster.processes["broker-1"].kafka.share_apis.refuses = lambda _item: lambda _topic: refused
+    topic_id, member = cluster.topic_id, "m" * 22
+    partition = SharePartitionRequest(TP, topic_id, ())
+    fetch = ShareFetchRequest(GROUP, member, 0, 500, 1, 1000, 10, 10, (partition,))
+    answer = cluster.ask("broker-1", fetch, SECOND)
+    assert answer.partitions == (SharePartitionResponse(TP, topic_id, refused),)
+    for last, error in ((0, refused), (-1, Errors.INVALID_REQUEST)):
+        batches = (AcknowledgementBatch(0, last, (1,)),)
+        asked = (SharePartitionRequest(TP, topic_id, batches),)
+        epoch = 1 if last == 0 else 2
+        answer = cluster.ask("broker-1", ShareAcknowledgeRequest(GROUP, member, epoch, asked))
+        assert [each.error for each in answer.partitions] == [error]
 
 
 def test_the_member_id_of_a_share_session_is_a_uuid(cluster: ShareCluster) -> None:

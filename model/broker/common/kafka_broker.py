@@ -135,10 +135,11 @@ class KafkaBroker:
             controller,
             self.statistics,
         )
+        self.share_apis = self._share_apis()
         if share_groups:
             serve = self.share_coordinator.on_request
             self.apis.add_handlers(dict.fromkeys(SHARE_STATE_REQUESTS, serve))
-            self.apis.add_handlers(self._share_apis().handlers)
+            self.apis.add_handlers(self.share_apis.handlers)
         self.socket_server = SocketServer(process.out, incarnation, self.apis, self.lane_of)
 
     def _authorize_requests(self, rules: AuthorizerRules) -> None:
@@ -150,6 +151,7 @@ class KafkaBroker:
         gate = AuthorizedApis(self.process, self.apis, image, authorizer)
         self.socket_server.apis = gate
         self.replicas.fetching.refuses = gate.refuse_fetch
+        self.share_apis.refuses = gate.refuse_share
 
     def _verify_transactions(self) -> AddPartitionsToTxnManager:
         """Let the leaders ask the coordinators of transactions (KIP-890)."""

@@ -6,12 +6,12 @@
                    answer                  join the answer when it is sent
 
 The partitions of a Fetch are those of its session, so a Fetch is checked where the session is known
-(:meth:`AuthorizedApis.refuse_fetch`). Without ``authorizer.class.name`` none of this exists.
+(:meth:`AuthorizedApis.refuse_fetch`), and so is a ShareFetch. Without ``authorizer.class.name``
+none of this exists.
 
 Deviations from Kafka: what an operator asks of the controller is authorized by the broker that
-forwards it, on its own image, where Kafka's controller decides on its. Left out: topics of share
-fetches and acknowledgements, of which the group alone is checked; the authorized operations in
-answers; quotas of unauthorized requests.
+forwards it, on its own image, where Kafka's controller decides on its. Left out: the authorized
+operations in answers.
 """
 
 from __future__ import annotations
@@ -100,9 +100,12 @@ class AuthorizedApis:
         if request.replica_id >= 0:
             follower = access.may_with_cluster(CLUSTER_ACTION)
             return lambda _topic: NONE if follower else Errors.TOPIC_AUTHORIZATION_FAILED
-        return lambda topic: (
-            NONE if access.may(READ, TOPIC, topic) else Errors.TOPIC_AUTHORIZATION_FAILED
-        )
+        return _readable(access)
+
+    def refuse_share(self, item: Request) -> Callable[[str], Errors]:
+        """Return what is wrong with the topic of a ShareFetch or a ShareAcknowledge, which need
+        READ (handleShareFetchRequest, handleShareAcknowledgeRequest)."""
+        return _readable(self._access(item))
 
     def _access(self, item: Request) -> Access:
         return Access(self._log, self._process.peer_of(item.connection))
@@ -177,6 +180,12 @@ class AuthorizedApis:
                 served = replace(served, topics=kept)
                 merge = _with_denied(merge, denied)
         self._serve_parts(item, served, merge, now)
+
+
+def _readable(access: Access) -> Callable[[str], Errors]:
+    return lambda topic: (
+        NONE if access.may(READ, TOPIC, topic) else Errors.TOPIC_AUTHORIZATION_FAILED
+    )
 
 
 def _with_denied(merge: Callable[[Any], Any] | None, names: list[str]) -> Callable[[Any], Any]:

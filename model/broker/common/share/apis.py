@@ -66,6 +66,8 @@ class ShareApis:
         self._hosted = hosted
         self._enabled = enabled
         self._respond = respond
+        # What is wrong with the topic of a request, for its sender; None: nothing ever.
+        self.refuses: Callable[[Request], Callable[[str], Errors]] | None = None
         self.handlers: dict[type, Callable[[Request, int], None]] = {
             ShareFetchRequest: self.on_share_fetch,
             ShareAcknowledgeRequest: self.on_share_acknowledge,
@@ -138,8 +140,9 @@ class ShareApis:
         """Fetch the session's partitions; those that the metadata cache does not know fail."""
         wanted: list[TopicIdPartition] = []
         unknown: list[SharePartitionResponse] = []
+        refuses = self._refuses(item)
         for key in [] if session is None else session.partitions:
-            error = self._error_of(key)
+            error = self._error_of(key, refuses)
             if error is NONE:
                 wanted.append(key)
             else:
@@ -151,10 +154,16 @@ class ShareApis:
             item.message, wanted, lambda found, at: answer([*found, *unknown], at), now
         )
 
-    def _error_of(self, key: TopicIdPartition) -> Errors:
+    def _refuses(self, item: Request) -> Callable[[str], Errors]:
+        return _nothing if self.refuses is None else self.refuses(item)
+
+    def _error_of(self, key: TopicIdPartition, refuses: Callable[[str], Errors]) -> Errors:
         cache = self._hosted.cache
         if not cache.knows_topic_id(key[0]):
             return Errors.UNKNOWN_TOPIC_ID
+        error = refuses(key[1].topic)
+        if error is not NONE:
+            return error
         if not cache.knows_partition(key[1]):
             return Errors.UNKNOWN_TOPIC_OR_PARTITION
         return NONE
@@ -186,7 +195,7 @@ class ShareApis:
             )
             self._respond(item, ShareAcknowledgeResponse(NONE, partitions), at)
 
-        self.acknowledge(request.group_id, request.member_id, request.partitions, done, now)
+        self.acknowledge(item, request.partitions, done, now)
 
     def _leader(self, tp: TopicPartition, error: Errors) -> tuple[int, int] | None:
         if error in (Errors.NOT_LEADER_OR_FOLLOWER, Errors.FENCED_LEADER_EPOCH):
@@ -195,8 +204,7 @@ class ShareApis:
 
     def acknowledge(
         self,
-        group_id: str,
-        member_id: str,
+        item: Request,
         partitions: tuple[SharePartitionRequest, ...],
         done: Callable[[Results, int], None],
         now: int,
@@ -207,12 +215,14 @@ class ShareApis:
         Kafka: getAcknowledgeBatchesFromShareFetchRequest, validateAcknowledgementBatches,
         handleAcknowledgements.
         """
+        request: ShareFetchRequest | ShareAcknowledgeRequest = item.message
+        refuses = self._refuses(item)
         refused: Results = {}
         empty: Results = {}
         batches: dict[TopicIdPartition, tuple[AcknowledgementBatch, ...]] = {}
         for asked in partitions:
             key = (asked.topic_id, asked.tp)
-            error = self._error_of(key)
+            error = self._error_of(key, refuses)
             if error is not Errors.UNKNOWN_TOPIC_ID and not _is_valid(asked.acknowledgements):
                 error = Errors.INVALID_REQUEST
             if error is not NONE:
@@ -228,7 +238,7 @@ class ShareApis:
         def served(results: Results, at: int) -> None:
             done({**results, **refused, **empty}, at)
 
-        self._shares.acknowledge(group_id, member_id, batches, served, now)
+        self._shares.acknowledge(request.group_id, request.member_id, batches, served, now)
 
 
 class _Fetch:
@@ -247,7 +257,7 @@ class _Fetch:
         apis = self._apis
         acknowledges = any(each.acknowledgements for each in request.partitions)
         partitions = request.partitions if acknowledges else ()
-        apis.acknowledge(request.group_id, request.member_id, partitions, self._on_results, now)
+        apis.acknowledge(self._item, partitions, self._on_results, now)
         apis.fetch(self._item, self._session, self._on_records, now)
 
     def _on_results(self, results: Results, now: int) -> None:
@@ -261,6 +271,10 @@ class _Fetch:
     def _maybe_answer(self, now: int) -> None:
         if self._acknowledged is not None and self._found is not None:
             self._apis.answer(self._item, self._session, self._found, self._acknowledged, now)
+
+
+def _nothing(_topic: str) -> Errors:
+    return NONE
 
 
 def _is_valid(batches: tuple[AcknowledgementBatch, ...]) -> bool:
