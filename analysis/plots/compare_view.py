@@ -34,10 +34,20 @@ def draw(compared: Comparison, out: Path) -> list[Path]:
         else:
             panel.set_visible(False)
     title = "B − A, seed by seed" if shown else "A and B differ in no measure of any pair"
-    sides = [(" ".join((each.name, *each.settings))) for each in (compared.a, compared.b)]
-    told = [f"{name}: {_cut(side)}" for name, side in zip("AB", sides, strict=True)]
+    told = [f"{name}: {_cut(side)}" for name, side in zip("AB", sides(compared), strict=True)]
     style.heading(fig, f"{title}\n\n", "\n".join([f"{compared.pairs} pairs of runs", *told]))
     return style.save(fig, out)
+
+
+def sides(compared: Comparison) -> list[str]:
+    """Return the sides by what only one of them has, and then by what both have."""
+    a, b = ([each.name, *each.variants, *each.settings] for each in (compared.a, compared.b))
+    return [
+        " ".join(
+            [*[one for one in mine if one not in other], *[one for one in mine if one in other]]
+        )
+        for mine, other in ((a, b), (b, a))
+    ]
 
 
 def clearest(measures: Sequence[Compared]) -> list[Compared]:

@@ -6,6 +6,7 @@ import shlex
 from pathlib import Path
 
 from kafkasim.analysis.fleet import Summary
+from kafkasim.analysis.plots.compare_view import sides
 from kafkasim.analysis.source.jobs import Configuration
 from kafkasim.analysis.sweeps.compare import Compared, Comparison, Outlier
 from kafkasim.analysis.sweeps.measured import measure
@@ -73,3 +74,11 @@ def test_the_demo_ends_with_its_answers_in_five_lines(tmp_path: Path) -> None:
         assert kind in [fault.kind for fault in library.scenario(name, settings)[0].faults]
     assert "--seed 7 " in told[2]
     assert len(told) == 5
+
+
+def test_the_picture_names_first_what_the_sides_differ_in() -> None:
+    both = " ".join((LOSS, *CUT_OFF))
+    assert sides(_compared()) == [
+        f'workload.0.config.acks="all" {both}',
+        f'workload.0.config.acks="1" {both}',
+    ]

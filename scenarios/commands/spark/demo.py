@@ -22,9 +22,12 @@ if TYPE_CHECKING:
 SWEEP = "lag-and-pause"
 FENCED = "from 7s on the controller may fence the broker, whatever the lag time is"
 """What the claim of the sweep's scenario says of broker.session.timeout.ms, 9 s."""
+UNTIL_REJOINED = "duration=25s"
+"""The longest pause ends at 17 s; a minute's rate of ISR changes is of so much time."""
 LOSS = "acks-and-failover"
 OTHERS = '["broker-1", "broker-2", "broker-3", "controller-1", "controller-2", "controller-3"]'
-CUT_OFF = ("faults.2.kind=partition", f"faults.2.peers={OTHERS}")
+CUT_OFF = ("duration=30s", "faults.2.kind=partition", f"faults.2.peers={OTHERS}")
+"""A leader is cut off at 5 to 8 s, and back 14 s later."""
 DIRECTORY = Path("kafkasim-demo")
 
 
@@ -111,7 +114,7 @@ def _lost(compared: Comparison) -> str:
 
 def _sweep(spark: SparkSession, runs: int, out: Path) -> Swept:
     """Sweep and draw, and draw the run with the most ISR changes."""
-    swept, _, _ = sweeps.answer(spark, SWEEP, out, runs)
+    swept, _, _ = sweeps.answer(spark, SWEEP, out, runs, [UNTIL_REJOINED])
     stored = fleets.open_place(str(out))
     run = f"{swept.sweep.labels()[_most_restless(swept)]}/seed-000000"
     fleets.draw("isr-flapping", stored.one(run), out / "isr-flapping")

@@ -150,18 +150,23 @@ def plan(
 
 
 def answer(
-    spark: SparkSession, name: str, place: Path, runs: int | None = None
+    spark: SparkSession,
+    name: str,
+    place: Path,
+    runs: int | None = None,
+    settings: Sequence[str] = (),
 ) -> tuple[Swept, list[Measure], list[Path]]:
     """Run a sweep of the catalogue below ``place``; return it, what to show, and its files.
 
-    ``runs`` are the seeds of each point; by default as many as the scenario says.
+    ``runs`` are the seeds of each point; by default as many as the scenario says. ``settings``
+    override keys of the scenario at every point.
     """
     from kafkasim.analysis.sweeps.sweep import chosen, run_sweep
 
     asked = library.scenario(name)[0].sweep
     assert asked is not None, name
     shown = chosen([], asked.measures, [])
-    planned = plan(name, [], None, [], [])
+    planned = plan(name, [], None, settings, [])
     with fleet_progress() as progress:
         out = str(make_directory(place))
         swept = run_sweep(spark, planned, runs or asked.runs, out, progress=progress)
