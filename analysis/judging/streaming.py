@@ -150,6 +150,20 @@ class StreamsOutputs:
             place = (fact.group, fact.topic, fact.partition)
             self._commits.setdefault(place, []).append((seq, fact.offset))
 
+    def on_Positioned(self, seq: int, _t: int, node: str, fact: facts.Positioned) -> None:
+        """Judge a reset: repartition records are deleted once they are committed (PURGE)."""
+        topic = self._names.get(fact.topic_id, "")
+        commits = self._commits.get((fact.group, topic, fact.partition))
+        if fact.reason not in ("earliest", "latest") or not commits:
+            return
+        topology, before = self._topologies[fact.group], commits[-1][1]
+        topics = [t for each in topology.subtopologies(fact.group) for t in each.repartition_topics]
+        if topic in topics and before < fact.offset:
+            text = f"{node} goes on at {fact.offset} of {topic}, and {fact.group} had committed"
+            found = f"{text} {before}: what is between was deleted and never processed"
+            place = (fact.topic_id, fact.partition)
+            self._found.append(Finding("lost-output", *place, found, group=fact.group, seq=seq))
+
     def on_StreamsSent(self, _seq: int, _t: int, _node: str, fact: facts.StreamsSent) -> None:
         """Take what a record says."""
         self._sent[fact.record_id] = fact

@@ -39,6 +39,7 @@ class Poll:
         self._call: int | None = None
         self.number = 0  # of the poll() that is outstanding, or the last one
         self._deadline = 0
+        self._outer = 0  # the deadline of the poll() in whose rebalance listener position() waits
         self._error: KafkaError | None = None  # raised by the next pass
         self._then: Callable[[int], None] | None = None  # run when the application continues
         self.answer: Any = None  # what the application continued with
@@ -84,6 +85,7 @@ class Poll:
         """
         assert self._call is None, f"{self.name} is called inside poll"
         deadline = now + timeout_ms * 1000
+        self._outer = self._deadline
         self._call, self._deadline = call, deadline
 
         def pass_(at: int) -> None:
@@ -183,6 +185,7 @@ class Poll:
         """End the call that waits in the place of poll()."""
         call, self._call, self._look = self._call, None, None
         assert call is not None, (self.name, result, error)
+        self._deadline = self._outer
         self.process.timers.cancel(self._key)
         self.process.out.append(Reply(call, result, error))
 

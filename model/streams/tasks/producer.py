@@ -34,7 +34,10 @@ from kafkasim.model.streams.told import told
 
 FENCED = (ProducerFencedError, InvalidProducerEpochError)
 OUT_OF_ORDER = "OUT_OF_ORDER_SEQUENCE_NUMBER"
-FENCED_NAMES = ("INVALID_PRODUCER_ID_MAPPING", "UNKNOWN_PRODUCER_ID")
+FENCED_NAMES = (
+    "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "INVALID_PRODUCER_ID_MAPPING",
+    "UNKNOWN_PRODUCER_ID",
+)  # fmt: skip
 
 
 def is_fencing(error: BaseException) -> bool:

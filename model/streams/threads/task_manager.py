@@ -225,7 +225,8 @@ class TaskManager:
         """Commit, and suspend the tasks whose inputs are revoked (handleRevocation).
 
         Raises:
-            TaskMigrated, StreamsError: the commit failed; the tasks are suspended all the same.
+            TaskMigrated, StreamsError: the commit failed, and the tasks are suspended all the same;
+                or it could not be prepared, and they still run with what is uncommitted.
         """
         gone = dict.fromkeys(revoked)
         tasks = [t for t in self.tasks.active() if all(tp in gone for tp in t.partitions)]
@@ -235,12 +236,12 @@ class TaskManager:
         first: Exception | None = None
         dirty: list[Task] = []
         wanted = any(task.commit_needed for task in tasks)
-        try:
-            for task in tasks:
+        for task in tasks:
+            await self.executor.prepare(task, prepared)
+        if prepared:
+            for task in others:
                 await self.executor.prepare(task, prepared)
-            if prepared:
-                for task in others:
-                    await self.executor.prepare(task, prepared)
+        try:
             if wanted or not self._rules.commits_only_for_revoked():
                 await self.executor.commit_prepared(prepared)
         except TaskCorrupted as error:

@@ -236,9 +236,18 @@ class StreamThread:
         at_once = self.state in (_S.PARTITIONS_REVOKED, _S.PENDING_SHUTDOWN)
         self._last_poll_ms = wall_ms(self._port)
         kind, what = await self._consumer.call("poll", 0 if at_once else self._poll_ms)
+        failed: Exception | None = None
         while kind != "records":
-            answer = await self._on_event(kind, what)
+            answer: tuple[Any, ...] = ()
+            try:
+                answer = await self._on_event(kind, what)
+            except (StreamsError, KafkaError) as error:
+                if kind != "revoked":
+                    raise
+                failed = error  # of a commit: poll() throws it once the assignment is taken over
             kind, what = await self._consumer.call("continue", *answer)
+        if failed is not None:
+            raise failed
         if at_once and not what:
             await self._port.sleep(EMPTY_POLL_S)
         for tp, records in what.items():

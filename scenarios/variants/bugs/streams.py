@@ -34,10 +34,24 @@ class CommitsForOthers(StreamsRules):
         return False
 
 
+class KeepsWrittenOffsets(StreamsRules):
+    """A closed task keeps the offsets that it has written."""
+
+    def forgets_written_offsets(self) -> bool:
+        return False
+
+
 class PurgesConsumed(StreamsRules):
     """Repartition records are deleted up to the consumed offset."""
 
     def purges_committed_only(self) -> bool:
+        return False
+
+
+class KeepsCaches(StreamsRules):
+    """A task that is recycled keeps its caches."""
+
+    def clears_caches_when_recycled(self) -> bool:
         return False
 
 
@@ -53,6 +67,13 @@ class JoinsAtOnce(StreamsRules):
 
     def holds_unjoined(self) -> bool:
         return False
+
+
+class SharesJoinClock(StreamsRules):
+    """All tasks of a process share the stream time of a join."""
+
+    def shares_join_clock(self) -> bool:
+        return True
 
 
 class ForgetsSuppressedContext(StreamsRules):
@@ -74,6 +95,11 @@ STREAMS: tuple[Variant, ...] = (
         "Under exactly_once_v2 a running task has no checkpoint file.",
     ),
     Variant(
+        "S03-checkpoint-written-offsets", "KAFKA-16017", (KeepsWrittenOffsets,),
+        "wrong-output", "S03-checkpoint-written-offsets",
+        "A checkpoint has the offsets of what is in the stores.",
+    ),
+    Variant(
         "S04-commit-needs-offsets", "KAFKA-14294", (CommitsOnlyOffsets,),
         "lost-output", "S04-commit-needs-offsets",
         "What a punctuator of an idle task writes is committed.",
@@ -84,9 +110,29 @@ STREAMS: tuple[Variant, ...] = (
         "A revocation commits the writes of a task only with its offsets.",
     ),
     Variant(
+        "S06-purge-uncommitted", "KAFKA-17635", (PurgesConsumed,),
+        "lost-output", "S06-purge-uncommitted",
+        "Repartition records are deleted below the committed offset only.",
+    ),
+    Variant(
+        "S07-recycle-keeps-cache", "KAFKA-14172", (KeepsCaches,),
+        "wrong-output", "S07-recycle-keeps-cache",
+        "A task that becomes a standby forgets its cache.",
+    ),
+    Variant(
+        "S10-arbitrary-owner", "KAFKA-13600", (GoesToAnyProcess,),
+        "LIVE", "S10-arbitrary-owner",
+        "If nobody is caught up, a task goes to the process with the least lag.",
+    ),
+    Variant(
         "S11-spurious-left-join", "KAFKA-10847", (JoinsAtOnce,),
         "duplicate-output", "S11-spurious-left-join",
         "A left join waits for a partner until its window closes.",
+    ),
+    Variant(
+        "S12-shared-join-clock", "KAFKA-14862", (SharesJoinClock,),
+        "duplicate-output", "S12-shared-join-clock",
+        "Each task of a join has a stream time of its own.",
     ),
     Variant(
         "S14-suppress-restore-metadata", "KAFKA-7895", (ForgetsSuppressedContext,),
