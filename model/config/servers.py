@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, ClassVar
 
 from kafkasim.model.config.base import (
@@ -437,4 +438,10 @@ class BrokerConfig(Config):
             "max.compaction.lag.ms": self.log_cleaner_max_compaction_lag_ms,
             "delete.retention.ms": self.log_cleaner_delete_retention_ms,
         }
-        return TopicConfig.from_properties({**defaults, **overrides})
+        return _parsed(tuple({**defaults, **overrides}.items()))
+
+
+@lru_cache(maxsize=256)
+def _parsed(properties: tuple[tuple[str, Any], ...]) -> TopicConfig:
+    """Return a topic's settings; most of the logs that a broker opens have the same."""
+    return TopicConfig.from_properties(dict(properties))
