@@ -4,7 +4,8 @@
 kafka-consumer-groups.sh --describe (of groups of old consumers those of Kafka 0.10.0 with
 --zookeeper), ``brokers`` those of kafka-cluster.sh list-endpoints with what else is known, ``acls``
 those of kafka-acls.sh --list, ``reassignments`` those of kafka-reassign-partitions.sh --list,
-``log-dirs`` the JSON of kafka-log-dirs.sh --describe. The quorum is in
+``log-dirs`` the JSON of kafka-log-dirs.sh --describe, ``streams`` the tasks of applications of
+Kafka Streams, which its instances know and no tool prints. The quorum is in
 :mod:`kafkasim.analysis.figures.quorum`. What the trace does not tell is printed as —, in JSON as
 null. HOST is the name of a simulated host.
 """
@@ -16,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kafkasim.analysis.figures import tasks
 from kafkasim.analysis.figures.state import ClusterState, GroupView, OldGroup
 from kafkasim.sim.trace.reading import Row
 
@@ -300,6 +302,19 @@ def _group_rows(state: ClusterState, name: str, group: GroupView) -> list[tuple[
             f"/{node}" if owner else "-", _client_id(owner) if owner else "-",
         ))  # fmt: skip
     return rows
+
+
+def streams(state: ClusterState, only: str | None = None) -> list[str]:
+    """Return the tasks of each application: who processes, restores and stands by."""
+    lines: list[str] = []
+    for name, threads in sorted(state.applications.threads.items()):
+        if only not in (None, name):
+            continue
+        group = state.groups.get(name, GroupView())
+        lines += ["", f"Application {name}: group {group.state}, generation {group.generation}"]
+        table = tasks.rows(threads, lambda log: _high_watermark(state, *log), UNKNOWN)
+        lines += aligned([tasks.COLUMNS, *table])
+    return lines or ["There are no applications of Kafka Streams."]
 
 
 def _high_watermark(state: ClusterState, topic: str, partition: int) -> int | None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from kafkasim.analysis.figures.tasks import Applications
 from kafkasim.sim.trace.reading import Row, rows
 
 Key = tuple[str, int]  # topic id, partition
@@ -158,6 +159,7 @@ class ClusterState:
         self.active: tuple[int, str] = (-1, "")
         self.configs: dict[str, dict[str, str]] = {}  # topic -> its own settings
         self.acls = AclView()
+        self.applications = Applications()
         self.commits: list[tuple[int, int]] = []  # (metadata offset, when it was first committed)
         self.log_ends: dict[tuple[str, Key], int] = {}  # (node, partition) -> log end offset
         self.placed: dict[str, dict[Key, str]] = {}  # node -> log directories of its replicas
@@ -185,6 +187,7 @@ class ClusterState:
             "OffsetCommitted": self._on_offset_committed,
             "ConsumerAssigned": self._on_consumer_assigned,
             **self.old_groups.handlers,
+            **self.applications.handlers,
         }
 
     def follow_logs(self) -> None:
@@ -218,6 +221,7 @@ class ClusterState:
 
     def _on_host_stopped(self, row: Row) -> None:
         self.processes[row["node"]] = f"down ({row['reason']})"
+        self.applications.on_host_stopped(row)
 
     def _on_host_paused(self, row: Row) -> None:
         self.processes[row["node"]] = "paused"

@@ -4,9 +4,9 @@ A picture of one run takes a :class:`~kafkasim.analysis.figures.timeline.OneRun`
 fleet takes its stored runs. ``out`` is a path without suffix.
 """
 
-from kafkasim.analysis.plots import fleet_view, isr_flapping, latency
+from kafkasim.analysis.plots import fleet_view, isr_flapping, latency, task_lanes
 
-ONE_RUN = {"isr-flapping": isr_flapping.draw, "latency": latency.draw}
+ONE_RUN = {"isr-flapping": isr_flapping.draw, "latency": latency.draw, "tasks": task_lanes.draw}
 """The pictures of one run, by name."""
 
 draw_fleet = fleet_view.draw

@@ -22,12 +22,11 @@ from kafkasim.analysis.figures.timeline import (
     build,
     read_rows,
 )
-from kafkasim.analysis.plots import style
+from kafkasim.analysis.plots import lanes, style
 
 DRAWN_KINDS = (*KINDS, "Appended", "HighWatermark")
 DRAWN_COLUMNS = (*COLUMNS, "next_offset", "high_watermark")
 MOST_PARTITIONS = 8
-LANE = 0.8
 
 
 def draw(run: OneRun, out: Path) -> list[Path]:
@@ -57,25 +56,16 @@ def picture(rows: Sequence[Row], subtitle: str) -> Any:
     """Return the figure for the rows of one run."""
     line = build(rows)
     keys = chosen(line)
-    lanes = [(key, replica) for key in keys for replica in _replicas(line, key)]
-    fig = style.figure(12, 2.6 + 0.2 * len(lanes) + 0.9)
-    upper, lower = fig.subplots(2, 1, sharex=True, height_ratios=[max(2.0, 0.2 * len(lanes)), 1.3])
-    end = style.seconds(line, line.end_us)
-    upper.set_xlim(0, end)
-    places = _lane_places(lanes)
-    for (key, replica), y in places.items():
-        _lane(upper, line, key, replica, y)
+    every = [(key, f"broker-{replica}") for key in keys for replica in _replicas(line, key)]
+    fig = style.figure(12, 2.6 + 0.2 * len(every) + 0.9)
+    upper, lower = fig.subplots(2, 1, sharex=True, height_ratios=[max(2.0, 0.2 * len(every)), 1.3])
+    upper.set_xlim(0, style.seconds(line, line.end_us))
+    heights = lanes.places(every)
+    for (key, node), y in heights.items():
+        lanes.draw(upper, line, _spans(line, key, int(node.partition("-")[2])), node, y)
     style.clean(upper)
     style.shade_faults(upper, line, label=True)
-    upper.set_yticks(list(places.values()), [f"broker-{replica}" for _, replica in places])
-    upper.tick_params(axis="y", length=0, labelsize=7)
-    upper.set_ylim(max(places.values(), default=0) + 0.8, -0.8)
-    for key in keys:
-        mine = [y for (other, _), y in places.items() if other == key]
-        upper.text(
-            -0.075, sum(mine) / len(mine), line.name(key), ha="right", va="center",
-            transform=upper.get_yaxis_transform(), fontweight="bold", fontsize=8.5,
-        )  # fmt: skip
+    lanes.label(upper, heights, {key: line.name(key) for key in keys})
     _lag(lower, line, rows, keys)
     count = sum(len(line.change_times(key)) for key in line.user_partitions())
     shown = len(line.user_partitions())
@@ -98,19 +88,7 @@ def _replicas(line: Timeline, key: Key) -> list[int]:
     return sorted({replica for state in line.partitions[key] for replica in state.replicas})
 
 
-def _lane_places(lanes: Sequence[tuple[Key, int]]) -> dict[tuple[Key, int], float]:
-    """Return the height of every lane: one unit each, and a gap between partitions."""
-    places: dict[tuple[Key, int], float] = {}
-    y = 0.0
-    before: Key | None = None
-    for key, replica in lanes:
-        y += 0.0 if before is None else 1.0 if before == key else 1.7
-        places[key, replica] = y
-        before = key
-    return places
-
-
-def _lane(axes: Any, line: Timeline, key: Key, replica: int, y: float) -> None:
+def _spans(line: Timeline, key: Key, replica: int) -> lanes.Spans:
     spans: dict[str, list[tuple[float, float]]] = {}
     for began, ended, state in line.spans(key):
         left, right = style.seconds(line, began), style.seconds(line, ended)
@@ -122,25 +100,7 @@ def _lane(axes: Any, line: Timeline, key: Key, replica: int, y: float) -> None:
         elif replica not in state.replicas:
             continue
         spans.setdefault(colour, []).append((left, right - left))
-    for colour, parts in spans.items():
-        axes.broken_barh(parts, (y - LANE / 2, LANE), facecolors=colour, linewidth=0, zorder=2)
-    node = f"broker-{replica}"
-    for kind, colour, height in (
-        (line.paused, style.PAUSED, 0.26),
-        (line.down, style.DOWN, LANE),
-    ):
-        parts = [
-            (style.seconds(line, began), (ended - began) / 1e6)
-            for began, ended in kind.get(node, [])
-        ]
-        axes.broken_barh(
-            parts,
-            (y - height / 2, height),
-            facecolors=colour,
-            edgecolor="white",
-            linewidth=0.6,
-            zorder=3,
-        )
+    return spans
 
 
 def _lag(axes: Any, line: Timeline, rows: Sequence[Row], keys: Sequence[Key]) -> None:

@@ -37,6 +37,7 @@ class View(StrEnum):
     reassignments = "reassignments"
     log_dirs = "log-dirs"
     acls = "acls"
+    streams = "streams"
 
 
 WHOLE = {
@@ -65,7 +66,7 @@ def describe(
     what: Annotated[View, typer.Argument(metavar="VIEW", help="What to describe.")],
     at: Moment = "end",
     topic: Annotated[str | None, typer.Option(help="topics, log-dirs: only this topic.")] = None,
-    group: Annotated[str | None, typer.Option(help="groups: only this group.")] = None,
+    group: Annotated[str | None, typer.Option(help="groups, streams: only this group.")] = None,
     exclude_internal: WithoutInternal = False,
     under_replicated: Annotated[
         bool,
@@ -97,6 +98,7 @@ def describe(
     narrowed: dict[View, Callable[[ClusterState], list[str]]] = {
         View.topics: lambda state: views.topics(state, selection),
         View.groups: lambda state: views.groups(state, group),
+        View.streams: lambda state: views.streams(state, group),
         View.log_dirs: lambda state: views.log_dirs(state, topic),
         View.quorum: quorums.replication if replication else quorums.status,
     }

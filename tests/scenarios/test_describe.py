@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +15,13 @@ from kafkasim.analysis.figures.describe import (
     groups,
     log_dirs,
     reassignments,
+    streams,
     topics,
 )
 from kafkasim.analysis.figures.quorum import replication, status
 from kafkasim.analysis.figures.state import ClusterState
+from kafkasim.analysis.figures.tasks import COLUMNS as TASK_COLUMNS
+from kafkasim.analysis.plots import lanes, task_lanes
 from kafkasim.analysis.story.story import tell
 from kafkasim.model import facts
 from kafkasim.model.facts import SCHEMA_VERSION
@@ -355,3 +358,74 @@ def test_the_story_is_told_in_kafkas_words(stored: Path) -> None:
         ),
         "the run ends: everything has converged",
     ]
+
+
+def test_tasks_of_streams_with_what_is_left_to_restore() -> None:
+    state = ClusterState({}, 0)
+    told: list[tuple[str, Any]] = [
+        ("controller-1", facts.TopicCreated(1, "L", "log", 1, 1, 1)),
+        ("broker-1", facts.BecameLeader("L", 0, 1, 1, 90, 90, (1,))),
+        ("broker-1", facts.GroupState("app", "Stable", 4, ("m",), "stream", "joined")),
+    ]
+    tasks = ["1 0_0 active", "2 0_0 standby", "2 0_1 active", "3 0_1 active"]
+    for number, task, role in [each.split() for each in tasks]:
+        node = f"streams-{number}"
+        end = 80 if role == "active" else -1
+        told += [
+            (node, facts.StreamThreadState("app", 1, "RUNNING", "")),
+            (node, facts.TaskState("app", 1, task, role, "RESTORING", "created")),
+            (node, facts.RestoreBegan("app", 1, task, role, "log", 0, 10, end)),
+        ]
+    told += [
+        ("streams-1", facts.TaskState("app", 1, "0_0", "active", "RUNNING", "restored")),
+        ("streams-2", facts.TaskState("app", 1, "0_0", "standby", "RUNNING", "created")),
+        ("streams-2", facts.Restored("app", 1, "0_0", "standby", "log", 0, 10, 70, 60, 600)),
+        ("streams-2", facts.Restored("app", 1, "0_1", "active", "log", 0, 10, 30, 20, 200)),
+        ("streams-3", facts.HostStopped("crash")),
+        ("streams-4", facts.StreamThreadState("app", 1, "PARTITIONS_ASSIGNED", "")),
+    ]
+    for node, fact in told:
+        state.replay({"kind": type(fact).__name__, "t_us": 0, "node": node, **asdict(fact)})
+    head, columns, *rows = streams(state)[1:]
+    assert head == "Application app: group Stable, generation 4"
+    assert columns.split() == [*TASK_COLUMNS]
+    assert [row.split() for row in rows] == [
+        ["0_0", "active", "RUNNING", "streams-1-StreamThread-1", "RUNNING", "90", "90", "0"],
+        ["0_0", "standby", "RUNNING", "streams-2-StreamThread-1", "RUNNING", "70", "90", "20"],
+        ["0_1", "active", "RESTORING", "streams-2-StreamThread-1", "RUNNING", "30", "80", "50"],
+        ["-", "-", "-", "streams-4-StreamThread-1", "PARTITIONS_ASSIGNED", "-", "-", "-"],
+    ]
+    assert streams(state, "other") == ["There are no applications of Kafka Streams."]
+
+
+def test_lanes_of_tasks_tell_who_processes_and_for_how_long_nobody_does() -> None:
+    def row(t_us: int, node: str, fact: Any) -> dict[str, Any]:
+        return {"kind": type(fact).__name__, "t_us": t_us * SECOND, "node": node, **asdict(fact)}
+
+    def task(role: str, state: str) -> facts.TaskState:
+        return facts.TaskState("app", 1, "0_0", role, state, "")
+
+    rows = [
+        row(0, "world", facts.Phase("ready", "")),
+        row(1, "streams-1", task("active", "RESTORING")),
+        row(2, "streams-1", task("active", "RUNNING")),
+        row(3, "streams-2", task("standby", "RUNNING")),
+        row(5, "streams-1", facts.HostStopped("crash")),
+        row(8, "streams-2", task("standby", "CLOSED")),
+        row(8, "streams-2", task("active", "RUNNING")),
+        row(10, "world", facts.Phase("end", "")),
+    ]
+    upper, lower = task_lanes.picture(rows, "").axes
+    bars = [
+        (tick.get_text(), path.get_extents().x0, path.get_extents().x1)
+        for tick, y in zip(upper.get_yticklabels(), upper.get_yticks())
+        for drawn in upper.collections
+        for path in drawn.get_paths()
+        if abs(path.get_extents().y0 + lanes.HEIGHT / 2 - y) < 0.01
+    ]
+    assert sorted(bars) == [
+        ("streams-1", 1, 2), ("streams-1", 2, 5), ("streams-1", 5, 10),
+        ("streams-2", 3, 8), ("streams-2", 8, 10),
+    ]  # fmt: skip
+    assert [text.get_text() for text in upper.texts] == ["task 0_0"]
+    assert lower.collections[0].get_paths()[0].get_extents().x0 == 0

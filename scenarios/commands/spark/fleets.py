@@ -402,12 +402,15 @@ class Picture(StrEnum):
     isr_flapping = "isr-flapping"
     fleet = "fleet"
     latency = "latency"
+    tasks = "tasks"
 
 
 def plot(
     kind: Annotated[
         Picture,
-        typer.Argument(metavar="KIND", help="isr-flapping or latency of a run, fleet of a fleet."),
+        typer.Argument(
+            metavar="KIND", help="isr-flapping, latency or tasks of a run, fleet of a fleet."
+        ),
     ],
     place: StoredPlace,
     out: Annotated[
