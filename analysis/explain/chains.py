@@ -425,6 +425,19 @@ def share_record(facts: Facts, key: Key, found: Found) -> Chain:
     return chain
 
 
+DONE_AGAIN = Preceded(
+    (Before(("TaskState", "TaskCommitted"), TASK, 4), Before(HOST, (), 2), GROUP),
+    "{node} goes on at the last commit: what the task did after it is done again",
+)
+
+
+def output(facts: Facts, key: Key, found: Found) -> Chain:
+    """Return how an output came twice: of a task of Kafka Streams, who processed it again."""
+    if found["record_id"] < 0 <= found["seq"]:
+        return DONE_AGAIN.chain(facts, facts.row(found["seq"]))
+    return transactions.duplicate_output(facts, key, found)
+
+
 OfFinding = Callable[[Facts, Key, Found], Chain]
 
 CHAINS: Mapping[str, OfFinding] = {
@@ -450,7 +463,7 @@ CHAINS: Mapping[str, OfFinding] = {
     "precommitted-read": transactions.precommitted_read,
     "torn-transaction": transactions.torn,
     "hanging-transaction": transactions.hanging,
-    "duplicate-output": transactions.duplicate_output,
+    "duplicate-output": output,
     **dict.fromkeys(
         ("accepted-again", "held-twice", "over-delivered", "share-skipped"), share_record
     ),

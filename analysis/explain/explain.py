@@ -131,6 +131,7 @@ NEWS = (
     "SendFailed", "GroupState", "CoordinatorLoaded", "Truncated", "LogLoaded", "LogStart",
     "LogDeleted", "LogDirOffline", "ControlRequest", "ZooKeeperSession", "VotersChanged",
     "TopicDeleted", "BecameLeader", "CommitResult", "Operated", "ApplicationFailed",
+    "StreamThreadState", "TaskState", "RestoreBegan", "StateWiped",
 )  # fmt: skip
 """Facts that can be what an observation is about."""
 

@@ -149,7 +149,7 @@ class ClusterState:
         self.processes: dict[str, str] = {}  # node -> running, paused, crash, …
         self.leaders: dict[Key, LeaderView] = {}
         self.groups: dict[str, GroupView] = {}
-        self.old_groups = OldGroups()
+        self.old_groups, self.applications = OldGroups(), Applications()
         self.member_nodes: dict[str, str] = {}
         self.raft: dict[str, Row] = {}  # node -> the newest RaftRole
         self.voters: dict[str, list[int]] = {}  # node -> the voters it goes by, where they changed
@@ -159,7 +159,6 @@ class ClusterState:
         self.active: tuple[int, str] = (-1, "")
         self.configs: dict[str, dict[str, str]] = {}  # topic -> its own settings
         self.acls = AclView()
-        self.applications = Applications()
         self.commits: list[tuple[int, int]] = []  # (metadata offset, when it was first committed)
         self.log_ends: dict[tuple[str, Key], int] = {}  # (node, partition) -> log end offset
         self.placed: dict[str, dict[Key, str]] = {}  # node -> log directories of its replicas
@@ -186,8 +185,7 @@ class ClusterState:
             "GroupAssigned": self._on_group_assigned,
             "OffsetCommitted": self._on_offset_committed,
             "ConsumerAssigned": self._on_consumer_assigned,
-            **self.old_groups.handlers,
-            **self.applications.handlers,
+            **(self.old_groups.handlers | self.applications.handlers),
         }
 
     def follow_logs(self) -> None:

@@ -19,6 +19,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from kafkasim.analysis.judging.finding import Finding
@@ -186,7 +187,8 @@ class StreamsOutputs:
                 replay.run_on(sessions[-1])
             clean = all(each.clean or not each.left for each in sessions[:-1])
             found = written.get((group, task), {})
-            self._found += replay.compare(found, exact or clean, self._ids())
+            begun = next((b.seq for a, b in pairwise(sessions) if a.left), -1)
+            self._found += replay.compare(found, exact or clean, self._ids(), begun)
         return self._found
 
     def _ids(self) -> dict[str, str]:
@@ -298,11 +300,12 @@ class _Replay:
             reference.task.punctuate_stream_time()
 
     def compare(
-        self, written: dict[str, Written], exact: bool, ids: Mapping[str, str]
+        self, written: dict[str, Written], exact: bool, ids: Mapping[str, str], begun: int
     ) -> Iterator[Finding]:
         """Yield a finding for each key of a topic whose outputs are others than the reference's.
 
         Without ``exact`` parts may have been done twice: duplicate-output stands for what follows.
+        ``begun`` is the row of the first session behind one that has left something, −1 for none.
         """
         expected, tail = _by_key(self._outputs), _by_key(self._tail)
         for topic in sorted({**expected, **written}):
@@ -317,7 +320,7 @@ class _Replay:
                     text = f"task {self._task} of {self._group} wrote {_shown(own)} for {key}, and"
                     text = f"{text} not {_shown(wanted.get(key, []))}"
                     topic_id = ids.get(topic, "")
-                    yield Finding(name, topic_id, -1, text, group=self._group)
+                    yield Finding(name, topic_id, -1, text, group=self._group, seq=begun)
 
 
 def _by_key(outputs: Iterable[Any]) -> dict[str, Written]:

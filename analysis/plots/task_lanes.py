@@ -89,7 +89,12 @@ def draw(run: OneRun, out: Path) -> list[Path]:
     subtitle = style.one_line(
         [str(manifest["scenario"]), f"seed {manifest['seed']}", str(manifest["verdict"])]
     )
-    return style.save(picture(run.read(DRAWN_KINDS, DRAWN_COLUMNS), subtitle), out)
+    return style.save(picture(rows(run), subtitle), out)
+
+
+def rows(run: OneRun) -> list[Row]:
+    """Return the rows of a run that :func:`picture` draws."""
+    return run.read(DRAWN_KINDS, DRAWN_COLUMNS)
 
 
 def picture(rows: Sequence[Row], subtitle: str) -> Any:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kafkasim.analysis.figures.timeline import OneRun
-from kafkasim.analysis.plots import isr_flapping
+from kafkasim.analysis.plots import isr_flapping, task_lanes
 from kafkasim.analysis.plots.style import png
 from kafkasim.analysis.report.page import Part, Picture, Table, Text, TimedRow, Timeline
 from kafkasim.analysis.report.run_facts import Finding, RunFacts, Shown, gather
@@ -53,8 +53,16 @@ def part(key: str, run: OneRun, told: Told) -> Part:
     name = told.label or manifest["scenario"]
     return Part(
         key, f"{name}, seed {manifest['seed']}", told.judged.lead, told.judged.verdict,
-        about, timeline=_timeline(run, facts), beside=beside,
+        about, pictures=_tasks(run), timeline=_timeline(run, facts), beside=beside,
     )  # fmt: skip
+
+
+def _tasks(run: OneRun) -> list[Picture]:
+    """Return the picture of tasks, if the run has applications of Kafka Streams."""
+    rows = task_lanes.rows(run)
+    if not any(row["kind"] == "TaskState" for row in rows):
+        return []
+    return [Picture(png(task_lanes.picture(rows, "")), "Who had which task of Kafka Streams")]
 
 
 def _timeline(run: OneRun, facts: RunFacts) -> Timeline:

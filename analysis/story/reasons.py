@@ -192,3 +192,13 @@ def refused(error: str, zookeeper: bool) -> tuple[str, str]:
         return "", NOT_SENT
     who = "ZooKeeper" if error == "OPERATION_NOT_ATTEMPTED" else "the controller"
     return who, f"{REFUSED[error]} ({error})" if error in REFUSED else error
+
+
+TASK_STATES = {
+    ("active", "RESTORING"): "{node} opens task {place} of {group}, to restore it",
+    ("active", "RUNNING"): "{node} processes task {place} of {group}",
+    ("active", "SUSPENDED"): "{node} suspends task {place} of {group}",
+    ("active", "CLOSED"): "{node} closes task {place} of {group}",
+    ("standby", "RUNNING"): "{node} stands by for task {place} of {group}",
+}
+"""A role and a state of a task of Kafka Streams to what its instance does."""

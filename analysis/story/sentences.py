@@ -232,8 +232,23 @@ SAID: dict[str, tuple[str, Template]] = {
         + ", state epoch {state_epoch}"),
     "FinalSharePartition": ("3.6", ("at the end {node} has {share} from offset {start_offset} to"
         " {end_offset} in leader epoch {leader_epoch}")),
+    # Kafka Streams.
+    "StreamThreadState": ("", lambda row: "stream thread {thread} of {node} is {state}"
+        + ": {reason}" * bool(row["reason"])),
+    "TaskState": ("", lambda row: reasons.TASK_STATES.get((row["role"], row["state"]),
+        "the {role} task {place} of {group} on {node} is {state}") + ": {reason}"
+        * (row["state"] in ("SUSPENDED", "CLOSED"))),
+    "TaskCommitted": ("", "{node} has committed what task {place} of {group} read: {listed}"),
+    "RestoreBegan": ("", lambda row: "{node} " + ("restores" if row["role"] == "active" else
+        "follows") + " {place}" + DETAIL),
+    "Restored": ("", "{node} has read {records} records of {place}, to offset {offset}"),
+    "Checkpointed": ("", "{node} writes the checkpoint of task {place} of {group}: {listed}"),
+    "StateWiped": ("", "{node} deletes its state of task {place} of {group}: {reason}"),
 }  # fmt: skip
 """A kind of fact to its section of KAFKA.md and its template."""
+
+OF_TASKS = ("TaskState", "TaskCommitted", "Checkpointed", "StateWiped")
+"""Kinds whose place is a task of Kafka Streams."""
 
 METHODS = {
     "Phase": "", "FaultStarted": "", "FaultEnded": "", "Truncated": "1.4", "IsrUpdateFailed": "1.6",
@@ -345,6 +360,7 @@ WORDS: dict[str, Callable[[Row], str]] = {
     "lock": lambda row: str(row["lock_us"] // 1000),
     "short": lambda row: f"{row['digest'] & 0xFFFFFFFF:08x}",
     "results": lambda row: counted(len(row["offsets"]), "result"),
+    "listed": lambda row: cut(list(row["positions"])) or "nothing",
     "loads": lambda row: "is now" if row["loaded"] else "is no longer",
     "why": lambda row: reasons.why(row),
     "gone": _removed,
@@ -524,6 +540,9 @@ class Teller:
             detail = f" {row['offset']}"
         if kind in ("CommitResult", "LogStart"):
             detail = f" at {row['offset']}" if kind == "CommitResult" else f" below {row['offset']}"
+        if kind == "RestoreBegan":
+            detail = f" from offset {row['start_offset']}"
+            detail += f" to {row['end_offset']}" if row["role"] == "active" else " on"
         if kind == "LogLoaded":
             detail = f": offsets {row['log_start_offset']} to {row['log_end_offset']}"
         return [Sentence(self._text(row), self._place(row), detail)]
@@ -539,6 +558,8 @@ class Teller:
         return text.format_map(_Fields(row))
 
     def _place(self, row: Row) -> str:
+        if row["kind"] in OF_TASKS:
+            return str(row["task"])
         if row.get("partition") is None:
             return ""
         topic = self.topics.get(row.get("topic_id") or "", row.get("topic_id"))

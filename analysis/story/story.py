@@ -17,6 +17,7 @@ from kafkasim.analysis.story.lines import CAUSE, EFFECT, INTERNAL, NEWS, Gathere
 from kafkasim.analysis.story.sentences import (
     AHEAD,
     FOLLOWED,
+    OF_TASKS,
     SAME_MOMENT_US,
     Sentence,
     Teller,
@@ -32,7 +33,7 @@ TOLD = {
     **dict.fromkeys(
         ("ConfigChanged", "AclChanged", "ApplicationFailed", "RestartBackOff", "DiskFilled",
          "HostStopped", "ControllerActive", "VotersChanged", "BrokerRegistration",
-         "ZooKeeperSession"), NEWS,
+         "ZooKeeperSession", "StreamThreadState"), NEWS,
     ),
     **dict.fromkeys(
         ("TopicDeleted", "CreationRefused", "PartitionChanged", "Truncated", "IsrUpdateFailed",
@@ -41,7 +42,7 @@ TOLD = {
          "GroupState", "GroupConverted", "TransactionState", "TransactionEnded",
          "RebalanceAttempt", "SendFailed", "ControlRequest", "LogStart", "OffsetExpired",
          "ProducerIdExpired", "InstanceIdHeld", "CommitResult", "Positioned", "ReadReplica",
-         "ReplicaFailed", "Authorized"), EFFECT,
+         "ReplicaFailed", "Authorized", "RestoreBegan", "TaskState", "StateWiped"), EFFECT,
     ),
 }  # fmt: skip
 """The kinds of facts that a story tells, and where they stand in an instant."""
@@ -49,9 +50,24 @@ TOLD = {
 GATHERED = (
     "PartitionChanged", "IsrUpdateFailed", "LogLoaded", "CoordinatorLoaded", "TransactionsLoaded",
     "SendFailed", "LogStart", "OffsetExpired", "ProducerIdExpired", "CommitResult", "Positioned",
-    "ReadReplica", "ReplicaFailed",
+    "ReadReplica", "ReplicaFailed", "RestoreBegan", "TaskState", "StateWiped",
 )  # fmt: skip
-"""Kinds of which one line tells several partitions."""
+"""Kinds of which one line tells several partitions, producers or tasks."""
+
+LISTED = {"SendFailed": faults.listing, **dict.fromkeys(OF_TASKS, ", ".join)}
+"""How a line lists what are no partitions."""
+
+NEWS_IF: dict[str, Callable[[Row], bool]] = {
+    "Authorized": lambda row: not row["allowed"],
+    "ControlRequest": lambda row: row["error"] != "NONE",
+    "LogStart": lambda row: bool(row["config"]),
+    "CommitResult": lambda row: row["error"] != "NONE",
+    "TransactionEnded": lambda row: row["outcome"] == "fenced",
+    "StreamThreadState": lambda row: row["state"] == "DEAD" and bool(row["reason"]),
+    "TaskState": lambda row: (row["role"], row["state"]) == ("active", "RUNNING"),
+    "RestoreBegan": lambda row: row["end_offset"] > row["start_offset"],
+}
+"""Kinds of which the row alone says whether it is news."""
 
 
 class Story:
@@ -70,6 +86,7 @@ class Story:
         self._rebalancing: dict[str, None] = {}
         self._positioned: dict[tuple[str, str, int], None] = {}  # group and partition
         self._is_news: dict[str, Callable[[Row], bool]] = {
+            **NEWS_IF,
             "Phase": lambda row: row["phase"] in ("ready", "liveness", "end"),
             "FaultEnded": lambda row: (
                 row["fault"] not in faults.STOPS and self._teller.lasted.get(row["seq"], 0) > 0
@@ -83,12 +100,10 @@ class Story:
                 self._is_late(row) and row["t_us"] != self._created.get(row["resource"])
             ),
             "AclChanged": self._is_late,
-            "Authorized": lambda row: not row["allowed"],
             "ControllerActive": self._is_late,
             "VotersChanged": self._teller.is_news,
             "BrokerRegistration": lambda row: self._teller.is_news(row) and self._is_late(row),
             "ZooKeeperSession": lambda row: row["event"] == "expired" and self._teller.is_news(row),
-            "ControlRequest": lambda row: row["error"] != "NONE",
             "PartitionChanged": lambda row: (
                 self._teller.is_news(row) and self._teller.before(row) is not None
             ),
@@ -100,11 +115,8 @@ class Story:
             "CoordinatorLoaded": lambda row: row["loaded"] and self._is_late(row),
             "TransactionsLoaded": lambda row: row["loaded"] and self._is_late(row),
             "TransactionState": lambda row: is_abort(row) or row["reason"] == "expired",
-            "LogStart": lambda row: bool(row["config"]),
-            "CommitResult": lambda row: row["error"] != "NONE",
             "Positioned": self._is_reset,
             "ReadReplica": self._is_late,
-            "TransactionEnded": lambda row: row["outcome"] == "fenced",
             "GroupState": self._is_rebalance,
         }
 
@@ -130,7 +142,7 @@ class Story:
             rank = EFFECT if row.get("phase") == "end" else TOLD[kind]
             self._lines.tell(row["t_us"], row["seq"], str(sentence), rank, sentence.text)
             return
-        listing = faults.listing if kind == "SendFailed" else None
+        listing = LISTED.get(kind)
         line = self._lines.gather(row["t_us"], row["seq"], sentence.text, listing)
         line.records += len(row["record_ids"]) if kind == "SendFailed" else 0
         line.add(place, sentence.detail)

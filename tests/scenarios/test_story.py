@@ -263,3 +263,25 @@ def test_a_coordinator_that_cannot_load_says_what_does_not_fit() -> None:
         "+1.500s  broker-3 cannot load __consumer_offsets-3, which has no coordinator now:"
         f" at offset 44 {reason}"
     )
+
+
+def test_a_task_of_streams_is_restored_and_goes_on_elsewhere() -> None:
+    def task(number: int, role: str, state: str) -> facts.TaskState:
+        return facts.TaskState("counting", 1, f"0_{number}", role, state, "")
+
+    assert told(
+        (1.0, "streams-1", task(0, "active", "RUNNING")),
+        (1.0, "streams-1", task(1, "active", "RUNNING")),
+        (1.1, "streams-2", task(0, "standby", "RUNNING")),
+        (9.0, "streams-2", facts.StateWiped("counting", "0_1", "dirty")),
+        (9.1, "streams-2", facts.RestoreBegan("counting", 1, "0_0", "active", "log", 0, 5, 5)),
+        (9.1, "streams-2", facts.RestoreBegan("counting", 1, "0_1", "active", "log", 1, 0, 90)),
+        (9.1, "streams-2", facts.RestoreBegan("counting", 1, "0_2", "standby", "log", 2, 0, -1)),
+        (20.0, "streams-2", facts.StreamThreadState("counting", 1, "DEAD", "")),
+        (21.0, "streams-3", facts.StreamThreadState("counting", 1, "DEAD", "an error")),
+    ) == [
+        "+1.000s  streams-1 processes task 0_0, 0_1 of counting",
+        "+9.000s  streams-2 deletes its state of task 0_1 of counting: dirty",
+        "+9.100s  streams-2 restores log-1 from offset 0 to 90",
+        "+21.000s  stream thread 1 of streams-3 is DEAD: an error",
+    ]
