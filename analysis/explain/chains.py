@@ -128,6 +128,10 @@ PRECEDED: Mapping[str, Preceded] = {
         "the records that the task took before give another state",
         ("StateWiped", "Checkpointed", "Restored"),
     )),
+    "checkpoint-behind": Preceded(
+        (MIRRORED, Before(("CheckpointEmitted", "OffsetCommitted"), COMMITTED, 3)),
+        "group {group} has read further than the newest checkpoint says",
+    ),
     **dict.fromkeys(("translated-past", "needless-reread", "checkpoint-regression"), Preceded(
         (MIRRORED, Before(("CheckpointEmitted",), COMMITTED, 2)),
         "group {group} would continue at {downstream} in the target",

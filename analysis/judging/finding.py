@@ -27,8 +27,8 @@ ANOMALIES: tuple[str, ...] = (
     "needless-epoch", "lost-output", "duplicate-output", "audit-missing", "audit-surplus",
     "lost-result", "duplicate-result", "accepted-again", "held-twice", "over-delivered",
     "share-skipped", "wrong-output", "wrong-state", "mirror-gap",
-    "mirror-disorder", "translated-past", "needless-reread", "checkpoint-regression",
-    "skipped-at-failover",
+    "mirror-disorder", "translated-past", "needless-reread", "checkpoint-behind",
+    "checkpoint-regression", "skipped-at-failover",
 )  # fmt: skip
 """What may go wrong in delivery, by Jepsen's names and ours; a scenario may permit it."""
 

@@ -17,7 +17,7 @@ from kafkasim.analysis.judging.finding import Finding
 from kafkasim.analysis.judging.promise import FactSource, follow
 from kafkasim.analysis.judging.source import PartitionKey
 from kafkasim.model import facts
-from kafkasim.model.connect.policies import POLICIES
+from kafkasim.model.connect.policies import POLICIES, matches
 
 STARTS = ("committed", "earliest", "latest")
 """The reasons with which a member's first position in a partition is set."""
@@ -35,11 +35,19 @@ class MirrorSettings:
     target: str
     policy: str
     separator: str
+    settled_us: int = 0
+    """After this time without faults, records and commits a checkpoint has no excuse; 0: none."""
+    groups: str = ".*"
+    groups_exclude: str = ""
     offset_lag_max: int = 100
 
     def remote(self, topic: str) -> str:
         """Return the name of a source topic in the target."""
         return POLICIES[self.policy](self.separator).remote_topic(self.source, topic)
+
+    def follows(self, group: str) -> bool:
+        """Return whether the mirror emits checkpoints of a group."""
+        return matches(self.groups, group) and not matches(self.groups_exclude, group)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +64,7 @@ class Copied:
     acknowledged: tuple[int, ...]  # record ids
     target: dict[int, int]
     twice: int  # records that are in the target once more
+    removed: dict[int, None]  # offsets that the source removed before the mirror read them
 
     @property
     def pairs(self) -> list[tuple[int, int]]:
@@ -71,6 +80,8 @@ class _Followed:
     checkpoints: list[tuple[int, int, facts.CheckpointEmitted]] = field(default_factory=list)
     # By source partition and offset: when the record was last read, in µs.
     reads: dict[PartitionKey, dict[int, int]] = field(default_factory=dict)
+    positions: dict[PartitionKey, int] = field(default_factory=dict)
+    removed: dict[PartitionKey, dict[int, None]] = field(default_factory=dict)
 
 
 class Mirrored:
@@ -86,6 +97,13 @@ class Mirrored:
         self._done: dict[tuple[str, PartitionKey], list[tuple[int, int]]] = {}
         # The same of the positions at which its members began.
         self._starts: dict[tuple[str, PartitionKey], list[tuple[int, int]]] = {}
+        self._log_starts: dict[PartitionKey, int] = {}
+        self._cleaned: dict[PartitionKey, dict[int, None]] = {}
+        # By cluster, group, topic and partition: the row and time of the last commit, its offset.
+        self._commits: dict[tuple[str, str, str, int], tuple[int, int, int]] = {}
+        self._faults = 0  # that have not ended
+        self._fault_us = 0  # when the last one began or ended
+        self._end_us = 0
         if self.mirrors:
             follow(trace, self)
 
@@ -102,13 +120,50 @@ class Mirrored:
             known.update(enumerate(fact.record_ids, fact.base_offset))
 
     def on_Polled(self, _seq: int, t: int, node: str, fact: facts.Polled) -> None:
-        """Take what a mirror has read."""
+        """Take what a mirror has read, and what was gone before it came there."""
         followed = self._by_node.get(node)
         if followed is not None:
             key = fact.topic_id, fact.partition
             known = followed.read.setdefault(key, {})
             known.update(zip(fact.offsets, fact.record_ids, strict=True))
             followed.reads.setdefault(key, {}).update(dict.fromkeys(fact.offsets, t))
+            start, cleaned = self._log_starts.get(key, 0), self._cleaned.get(key, {})
+            passed = range(followed.positions.get(key, 0), fact.position)
+            followed.removed.setdefault(key, {}).update(
+                (each, None)
+                for each in passed
+                if each not in known and (each < start or each in cleaned)
+            )
+            followed.positions[key] = fact.position
+
+    def on_LogStart(self, _seq: int, _t: int, _node: str, fact: facts.LogStart) -> None:
+        """Take what retention or an operator removed."""
+        key = fact.topic_id, fact.partition
+        self._log_starts[key] = max(fact.offset, self._log_starts.get(key, 0))
+
+    def on_Cleaned(self, _seq: int, _t: int, _node: str, fact: facts.Cleaned) -> None:
+        """Take what compaction removed."""
+        known = self._cleaned.setdefault((fact.topic_id, fact.partition), {})
+        known.update(dict.fromkeys(fact.removed_offsets()))
+
+    def on_OffsetCommitted(self, seq: int, t: int, node: str, fact: facts.OffsetCommitted) -> None:
+        """Take a group's committed offset."""
+        place = node.partition(".")[0], fact.group, fact.topic, fact.partition
+        self._commits[place] = seq, t, fact.offset
+
+    def on_FaultStarted(self, _seq: int, t: int, _node: str, _fact: facts.FaultStarted) -> None:
+        """Note that a fault lasts."""
+        self._faults += 1
+        self._fault_us = t
+
+    def on_FaultEnded(self, _seq: int, t: int, _node: str, _fact: facts.FaultEnded) -> None:
+        """Note that a fault is over."""
+        self._faults -= 1
+        self._fault_us = t
+
+    def on_Phase(self, _seq: int, t: int, _node: str, _fact: facts.Phase) -> None:
+        """Take the time, at last that of the end."""
+        self._end_us = t
 
     def on_CheckpointEmitted(
         self, seq: int, t: int, node: str, fact: facts.CheckpointEmitted
@@ -155,6 +210,7 @@ class Mirrored:
             yield from _gaps(copied)
             yield from _disorder(copied)
         yield from self._translations(mirror)
+        yield from self._behind(mirror)
         for group, copied, skipped, _ in self._failovers(mirror):
             if skipped:
                 text = (
@@ -175,10 +231,12 @@ class Mirrored:
             lost = sum(
                 each not in copied.target for copied in every for each in copied.acknowledged
             )
+            removed = sum(up in c.removed for c in every for up in c.source)
             lines.append(
                 f"mirror {mirror.source}->{mirror.target}: {sum(len(c.target) for c in every)}"
                 f" records are in {mirror.target}, {sum(c.twice for c in every)} of them more than"
                 f" once; {lost} that {mirror.source} has acknowledged are not (RPO)"
+                + (f"; {mirror.source} had removed {removed} before they were read" * (removed > 0))
             )
             groups: dict[str, list[int]] = {}
             for group, _, skipped, again in self._failovers(mirror):
@@ -193,7 +251,8 @@ class Mirrored:
         return lines
 
     def _copied(self, mirror: MirrorSettings) -> Iterator[Copied]:
-        read = self._by_node[mirror.node].read
+        followed = self._by_node[mirror.node]
+        read = followed.read
         for (cluster, topic), topic_id in list(self._topics.items()):
             remote_id = self._topics.get((mirror.target, mirror.remote(topic)))
             if cluster != mirror.source or remote_id is None:
@@ -208,7 +267,8 @@ class Mirrored:
                 whole = dict(sorted({**acked, **seen}.items()))
                 own = {record: first[record] for record in whole.values() if record in first}
                 twice = sum(record in own for _, record in final) - len(own)
-                yield Copied(key, remote, whole, tuple(acked.values()), own, twice)
+                removed = followed.removed.get(key, {})
+                yield Copied(key, remote, whole, tuple(acked.values()), own, twice, removed)
 
     def _translations(self, mirror: MirrorSettings) -> Iterator[Finding]:
         """Yield the checkpoints that skip records, and those that go back."""
@@ -244,6 +304,42 @@ class Mirrored:
                 )
                 yield made("checkpoint-regression", *key, text)
 
+    def _behind(self, mirror: MirrorSettings) -> Iterator[Finding]:
+        """Yield the groups that stand still, and would read more again than they have to.
+
+        Once all offset syncs are sent, a group at the end of what is mirrored reads nothing again.
+        For another one the nearest sync is offset.lag.max away, or as far as OffsetSyncStore has
+        thinned them out: at most four times as far as the group is behind the newest one.
+        """
+        if not mirror.settled_us or self._faults:
+            return
+        followed = self._by_node[mirror.node]
+        names = {topic_id: name for (_, name), topic_id in self._topics.items()}
+        last = {(c.group, c.topic, c.partition): c.downstream for _, _, c in followed.checkpoints}
+        for copied in self._copied(mirror):
+            topic, number = names[copied.key[0]], copied.key[1]
+            for (cluster, group, *place), (_, t, offset) in self._commits.items():
+                if [cluster, *place] != [mirror.source, topic, number] or not mirror.follows(group):
+                    continue
+                reads = followed.reads.get(copied.key, {})
+                since = max([t, self._fault_us, *reads.values()])
+                if since + mirror.settled_us > self._end_us:
+                    continue
+                down = last.get((group, topic, number), -1)
+                again = [up for up, at in copied.pairs if up < offset and at >= down]
+                behind = sum(up >= offset for up, _ in copied.pairs)
+                most = mirror.offset_lag_max + 4 * behind if behind else 0
+                if len(again) > most:
+                    text = (
+                        f"group {group} stands at offset {offset} and would read {len(again)}"
+                        f" records again in {mirror.target}, where its checkpoint is"
+                        f" {'missing' if down < 0 else down}; {most} are allowed"
+                    )
+                    yield Finding(
+                        "checkpoint-behind", *copied.key, text, count=len(again), offset=again[0],
+                        group=group,
+                    )  # fmt: skip
+
     def _most_again(self, mirror: MirrorSettings, key: PartitionKey, t: int, offset: int) -> int:
         """Return how many records a group may read again that is translated from an offset.
 
@@ -271,6 +367,8 @@ class Mirrored:
                 before = -1
                 for seq, start in starts:
                     done = self._done_by((group, copied.key), seq)
+                    if done < 0:
+                        done = self._committed_by(mirror.source, group, copied.key, seq)
                     if done > before:
                         own = self._done_by((group, remote), seq)
                         ahead = range(max(own, 0), start)
@@ -279,11 +377,21 @@ class Mirrored:
                         yield group, copied, skipped, again
                     before = done
 
+    def _committed_by(self, cluster: str, group: str, key: PartitionKey, seq: int) -> int:
+        """Return a group's committed offset by a row of the trace, −1 for none."""
+        topic = next(name for (_, name), each in self._topics.items() if each == key[0])
+        at, _, offset = self._commits.get((cluster, group, topic, key[1]), (seq, 0, -1))
+        return offset if at < seq else -1
+
 
 def _gaps(copied: Copied) -> Iterator[Finding]:
     """Yield what is missing in the target although something behind it was copied."""
     end = max([up for up, _ in copied.pairs], default=0)
-    missing = [up for up, each in copied.source.items() if up < end and each not in copied.target]
+    missing = [
+        up
+        for up, each in copied.source.items()
+        if up < end and each not in copied.target and up not in copied.removed
+    ]
     if missing:
         text = f"{len(missing)} records of the source were not copied, the first at {missing[0]}"
         yield Finding("mirror-gap", *copied.key, text, count=len(missing), offset=missing[0])

@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kafkasim.model.config.base import MAX_INT, Config, long, setting
-from kafkasim.model.connect.policies import POLICIES, DefaultReplicationPolicy
+from kafkasim.model.connect.policies import (
+    EXCLUDED,
+    GROUPS_EXCLUDED,
+    POLICIES,
+    DefaultReplicationPolicy,
+    is_cycle,
+    matches,
+)
 
 
 @dataclass(frozen=True)
@@ -13,12 +20,15 @@ class MirrorConfig(Config):
     """What a dedicated MirrorMaker is told of a flow A→B."""
 
     topics: str = setting(".*")  # expressions, separated by commas
+    topics_exclude: str = setting(EXCLUDED)
     groups: str = setting(".*")
+    groups_exclude: str = setting(GROUPS_EXCLUDED)
     replication_policy_class: str = setting(
         "org.apache.kafka.connect.mirror.DefaultReplicationPolicy", allowed=tuple(POLICIES)
     )
     replication_policy_separator: str = setting(".")
     replication_factor: int = setting(2, 1)  # of mirrored topics
+    heartbeats_replication_enabled: bool = setting(True)
     offset_lag_max: int = long(100, 0)
     emit_checkpoints_enabled: bool = setting(True)
     emit_checkpoints_interval_seconds: int = long(60, 1)
@@ -35,3 +45,27 @@ class MirrorConfig(Config):
     def policy(self) -> DefaultReplicationPolicy:
         """What mirrored topics are called."""
         return POLICIES[self.replication_policy_class](self.replication_policy_separator)
+
+    @property
+    def settled_ms(self) -> int:
+        """How long a quiet flow takes at most until its checkpoints are final; 0: emits none.
+
+        The group is found, offset syncs go with a commit of source offsets, a checkpoint follows.
+        """
+        seconds = self.refresh_groups_interval_seconds + self.emit_checkpoints_interval_seconds
+        return (self.offset_flush_interval_ms + 1000 * seconds) * self.emit_checkpoints_enabled
+
+    def takes_topic(self, target: str, topic: str) -> bool:
+        """Return whether a topic is mirrored (MirrorSourceConnector.shouldReplicateTopic)."""
+        policy = self.policy
+        wanted = matches(self.topics, topic) and not matches(self.topics_exclude, topic)
+        beats = self.heartbeats_replication_enabled and policy.is_heartbeats(topic)
+        return (
+            (wanted or beats)
+            and not policy.is_internal(topic)
+            and not is_cycle(policy, target, topic)
+        )
+
+    def takes_group(self, group: str) -> bool:
+        """Return whether a group has checkpoints (DefaultGroupFilter)."""
+        return matches(self.groups, group) and not matches(self.groups_exclude, group)

@@ -25,19 +25,21 @@ class OffsetSync(NamedTuple):
 class _PartitionState:
     """The last offsets of one partition (OffsetSyncWriter.PartitionState)."""
 
-    def __init__(self) -> None:
-        self.up = self.down = self.last_sync = -1
+    def __init__(self, rules: MirrorRules) -> None:
+        self._rules = rules
+        self.up = self.down = -1
+        self.last_sync = (-1, -1)  # up, down
 
     def is_due(self, up: int, down: int, lag_max: int) -> bool:
         """Take the offsets of an acknowledged record; return whether to sync them now."""
         due = (
-            self.last_sync == -1
-            or down - (self.last_sync + 1) >= lag_max
+            self.last_sync[1] == -1
+            or self._rules.sync_is_stale(up, down, *self.last_sync, lag_max)
             or up - self.up != 1
             or down < self.down
         )
         if due:
-            self.last_sync = down
+            self.last_sync = up, down
         self.up, self.down = up, down
         return due
 
@@ -49,8 +51,9 @@ class OffsetSyncWriter:
     for the next commit of source offsets, so that a quiet partition does not stay behind.
     """
 
-    def __init__(self, lag_max: int) -> None:
+    def __init__(self, rules: MirrorRules, lag_max: int) -> None:
         """``lag_max`` is offset.lag.max."""
+        self._rules = rules
         self._lag_max = lag_max
         self._states: dict[TopicPartition, _PartitionState] = {}
         self._delayed: dict[TopicPartition, OffsetSync] = {}
@@ -59,8 +62,11 @@ class OffsetSyncWriter:
 
     def acknowledged(self, sync: OffsetSync) -> None:
         """Take the offsets of a record that the target has acknowledged."""
-        state = self._states.setdefault(sync.tp, _PartitionState())
-        if state.is_due(sync.up, sync.down, self._lag_max):
+        state = self._states.setdefault(sync.tp, _PartitionState(self._rules))
+        due = state.is_due(sync.up, sync.down, self._lag_max)
+        if not self._rules.queues_syncs() and not (due and self._in_flight < OUTSTANDING):
+            return
+        if due:
             self._delayed.pop(sync.tp, None)
             self._pending[sync.tp] = sync
         else:
@@ -91,20 +97,22 @@ class OffsetSyncStore:
     offsets behind it (invariant B), and neighbours are apart (invariant C).
     """
 
-    def __init__(self, rules: MirrorRules, *, must_read_to_end: bool) -> None:
-        """With ``must_read_to_end`` nothing was known of earlier checkpoints at the start.
+    def __init__(self, rules: MirrorRules, *, checkpoints_read: bool) -> None:
+        """``checkpoints_read``: whether the earlier checkpoints are known at the start.
 
-        Only the last sync that was there then counts, so that checkpoints do not go back.
+        If they are not, only the last sync that was there then counts, so that checkpoints do not
+        go back.
         """
         self._rules = rules
-        self._must_read_to_end = must_read_to_end
+        self._must_read_to_end = rules.only_last_sync_at_start(checkpoints_read)
         self._syncs: dict[TopicPartition, list[OffsetSync]] = {}
         self.read_to_end = False  # until then nothing is translated
 
     def take(self, sync: OffsetSync) -> None:
         """Take a sync that was read."""
         known = self._syncs.get(sync.tp)
-        only_last = not self.read_to_end and self._must_read_to_end
+        loads_last = not self.read_to_end and self._must_read_to_end
+        only_last = loads_last or not self._rules.keeps_older_syncs()
         if known is None or only_last or sync.up < known[0].up:
             self._syncs[sync.tp] = [sync] * SYNCS
         else:
@@ -116,8 +124,10 @@ class OffsetSyncStore:
         −1: it is behind all syncs; None: nothing is known of the partition.
         """
         syncs = self._syncs.get(tp)
-        if not self.read_to_end or syncs is None:
+        if not self.read_to_end:
             return None
+        if syncs is None:
+            return self._rules.translated_without_sync(offset)
         found = next((sync for sync in syncs if sync.up <= offset), None)
         return -1 if found is None else self._rules.translated(found.up, found.down, offset)
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 
-EXCLUDED = r"mm2.*\.internal|.*\.replica|__.*"
+EXCLUDED = r"mm2.*\.internal, .*\.replica, __.*"
 """The default of topics.exclude (DefaultTopicFilter)."""
 
-GROUPS_EXCLUDED = r"console-consumer-.*|connect-.*|__.*"
+HEARTBEATS = "heartbeats"
+"""The topic of heartbeats in each cluster (ReplicationPolicy.heartbeatsTopic)."""
+
+GROUPS_EXCLUDED = r"console-consumer-.*, connect-.*, __.*"
 """The default of groups.exclude (DefaultGroupFilter)."""
 
 
@@ -34,6 +37,13 @@ class DefaultReplicationPolicy:
         source = self.topic_source(topic)
         return None if source is None else topic.removeprefix(source + self.separator)
 
+    def is_heartbeats(self, topic: str) -> bool:
+        """Return whether a topic is ``heartbeats``, or a mirrored one (isHeartbeatsTopic)."""
+        source = self.topic_source(topic)
+        if source is None:
+            return topic == HEARTBEATS
+        return self.is_heartbeats(topic.removeprefix(source + self.separator))
+
     def checkpoints_topic(self, source: str) -> str:
         """Return the topic of the checkpoints of a source cluster's groups."""
         return f"{source}.checkpoints.internal"
@@ -44,23 +54,23 @@ class DefaultReplicationPolicy:
 
     def is_internal(self, topic: str) -> bool:
         """Return whether a topic is one of Connect's or MirrorMaker's own (isInternalTopic)."""
-        own = topic.startswith("mm2") and topic.endswith(".internal")
-        return own or topic.endswith((".checkpoints.internal", "-internal")) or topic[:2] == "__"
+        return topic.startswith(("__", ".")) or topic.endswith((".internal", "-internal"))
 
 
 class IdentityReplicationPolicy(DefaultReplicationPolicy):
     """A topic has the same name in both clusters; where it came from is not known.
 
-    Cycles are not detected: two mirrors in opposite directions copy each record for ever.
+    Cycles are not detected: two mirrors in opposite directions copy each record for ever. Only
+    heartbeats topics are named as DefaultReplicationPolicy names them.
     """
 
     def remote_topic(self, source: str, topic: str) -> str:
         """Return the topic's own name."""
-        return topic
+        return super().remote_topic(source, topic) if topic.endswith(HEARTBEATS) else topic
 
     def topic_source(self, topic: str) -> str | None:
         """Return None: nothing in the name says where a topic came from."""
-        return None
+        return super().topic_source(topic) if topic.endswith(HEARTBEATS) else None
 
 
 POLICIES: dict[str, type[DefaultReplicationPolicy]] = {
@@ -83,9 +93,3 @@ def is_cycle(policy: DefaultReplicationPolicy, target: str, topic: str) -> bool:
 def matches(patterns: str, name: str) -> bool:
     """Return whether a name matches one of several expressions, separated by commas, as a whole."""
     return any(re.fullmatch(each.strip(), name) for each in patterns.split(","))
-
-
-def is_mirrored(policy: DefaultReplicationPolicy, topics: str, target: str, topic: str) -> bool:
-    """Return whether a topic is mirrored (MirrorSourceConnector.shouldReplicateTopic)."""
-    wanted = matches(topics, topic) and not re.fullmatch(EXCLUDED, topic)
-    return wanted and not policy.is_internal(topic) and not is_cycle(policy, target, topic)

@@ -17,3 +17,48 @@ class MirrorRules:
         (OffsetSyncStore.translateDownstream, KAFKA-12468).
         """
         return down + (1 if offset > up else 0)
+
+    def translated_without_sync(self, offset: int) -> int | None:
+        """Return what an offset of a partition without any offset sync is translated to.
+
+        None: to nothing, no checkpoint is emitted (OffsetSyncStore.latestOffsetSync, KAFKA-12635).
+        """
+        return None
+
+    def may_be_emitted(self, down: int) -> bool:
+        """Return whether a translated offset becomes a checkpoint.
+
+        −1 says that the group is behind all offset syncs. 0 is an offset like any other
+        (MirrorCheckpointTask.checkpointsForGroup, KAFKA-10048).
+        """
+        return down >= 0
+
+    def keeps_older_syncs(self) -> bool:
+        """Return whether syncs before the newest one translate groups that lag behind it.
+
+        (OffsetSyncStore.updateSyncArray, KAFKA-14666)
+        """
+        return True
+
+    def only_last_sync_at_start(self, checkpoints_read: bool) -> bool:
+        """Return whether a starting task takes only the last sync of each partition.
+
+        It takes all of them if it has read its earlier checkpoints, with which no new one goes back
+        (OffsetSyncStore.start, KAFKA-15905).
+        """
+        return not checkpoints_read
+
+    def queues_syncs(self) -> bool:
+        """Return whether a sync that cannot be sent now, or is not due, is sent later.
+
+        (OffsetSyncWriter, KAFKA-14610, KAFKA-15906)
+        """
+        return True
+
+    def sync_is_stale(self, up: int, down: int, last_up: int, last_down: int, lag_max: int) -> bool:
+        """Return whether the last sync would translate a record's offset too far back.
+
+        The record ``up`` is at ``down``. A group behind the last sync is translated to
+        ``last_down + 1`` and no further (OffsetSyncWriter.PartitionState.update, KAFKA-14797).
+        """
+        return down - (last_down + 1) >= lag_max

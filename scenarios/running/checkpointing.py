@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from typing import NamedTuple
 
 from kafkasim.model.client.exceptions import KafkaError
 from kafkasim.model.connect.offset_syncs import OffsetSyncStore
-from kafkasim.model.connect.policies import GROUPS_EXCLUDED, matches
 from kafkasim.model.errors import Errors
 from kafkasim.model.facts import CheckpointEmitted
 from kafkasim.model.records import TopicPartition
@@ -37,7 +35,7 @@ class CheckpointTask:
         self._groups: list[str] = []
         self._known: dict[str, dict[TopicPartition, Checkpoint]] = {}  # CheckpointStore
         self._idle: dict[str, dict[TopicPartition, int]] = {}  # offsets of groups Empty in target
-        self._store = OffsetSyncStore(flow.rules, must_read_to_end=False)
+        self._store = OffsetSyncStore(flow.rules, checkpoints_read=True)
 
     async def run(self) -> None:
         """Read what there is, then emit for ever."""
@@ -77,7 +75,7 @@ class CheckpointTask:
         found = []
         for listed in await self._port.call("source-admin.list_groups", (), ()):
             group = listed.group_id
-            if re.fullmatch(GROUPS_EXCLUDED, group) or not matches(self._flow.config.groups, group):
+            if not self._flow.config.takes_group(group):
                 continue
             offsets = await self._offsets("source-admin", group)
             if any(self._flow.takes(tp.topic) for tp in offsets):
@@ -95,7 +93,7 @@ class CheckpointTask:
         for group in self._groups:
             for tp, up in sorted((await self._offsets("source-admin", group)).items()):
                 down = self._store.translate(tp, up) if self._flow.takes(tp.topic) else None
-                if down is None or down < 0:
+                if down is None or not self._flow.rules.may_be_emitted(down):
                     continue
                 checkpoint = Checkpoint(group, self._flow.remote(tp), up, down)
                 if self._is_more_recent(checkpoint):

@@ -17,7 +17,6 @@ from typing import Any
 from kafkasim.model.client.exceptions import KafkaError
 from kafkasim.model.connect.config import MirrorConfig
 from kafkasim.model.connect.offset_syncs import OffsetSync, OffsetSyncWriter
-from kafkasim.model.connect.policies import is_mirrored
 from kafkasim.model.connect.rules import MirrorRules
 from kafkasim.model.errors import Errors
 from kafkasim.model.facts import OffsetSynced
@@ -69,8 +68,7 @@ class Flow:
 
     def takes(self, topic: str) -> bool:
         """Return whether a topic of the source is mirrored."""
-        config = self.config
-        return is_mirrored(config.policy, config.topics, self.target, topic)
+        return self.config.takes_topic(self.target, topic)
 
     @property
     def syncs_topic(self) -> str:
@@ -153,7 +151,7 @@ class SourceTask:
     def __init__(self, port: ClientPort, flow: Flow) -> None:
         self._port = port
         self._flow = flow
-        self._writer = OffsetSyncWriter(flow.config.offset_lag_max)
+        self._writer = OffsetSyncWriter(flow.rules, flow.config.offset_lag_max)
         self._stored: dict[TopicPartition, int] = {}  # source offsets, as Connect has stored them
         self._wanted: tuple[TopicPartition, ...] = ()
         # SubmittedRecords: [offset, whether it is acknowledged], in the order of the sends

@@ -152,6 +152,9 @@ class Mirrors:
                 flow.target,
                 flow.config.replication_policy_class,
                 flow.config.replication_policy_separator,
+                flow.config.settled_ms * 1000,
+                flow.config.groups,
+                flow.config.groups_exclude,
                 flow.config.offset_lag_max,
             )
             for host, flow in self._flows

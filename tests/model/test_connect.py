@@ -11,7 +11,6 @@ from kafkasim.model.connect.policies import (
     DefaultReplicationPolicy,
     IdentityReplicationPolicy,
     is_cycle,
-    is_mirrored,
     matches,
 )
 from kafkasim.model.connect.rules import MirrorRules
@@ -21,9 +20,13 @@ TP = TopicPartition("orders", 0)
 OTHER = TopicPartition("orders", 1)
 DEFAULT, IDENTITY = DefaultReplicationPolicy(), IdentityReplicationPolicy()
 
+OF_IDENTITY = MirrorConfig.from_properties(
+    {"replication.policy.class": "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"}
+)
+
 
 def store(*syncs: tuple[int, int], read_to_end: bool = True, last: bool = False) -> OffsetSyncStore:
-    made = OffsetSyncStore(MirrorRules(), must_read_to_end=last)
+    made = OffsetSyncStore(MirrorRules(), checkpoints_read=not last)
     made.read_to_end = read_to_end and not last
     for up, down in syncs:
         made.take(OffsetSync(TP, up, down))
@@ -32,7 +35,7 @@ def store(*syncs: tuple[int, int], read_to_end: bool = True, last: bool = False)
 
 
 def written(lag_max: int, *acknowledged: tuple[int, int]) -> list[tuple[int, int]]:
-    writer = OffsetSyncWriter(lag_max)
+    writer = OffsetSyncWriter(MirrorRules(), lag_max)
     found = []
     for up, down in acknowledged:
         writer.acknowledged(OffsetSync(TP, up, down))
@@ -61,16 +64,35 @@ def test_the_identity_policy_keeps_names_and_knows_no_source() -> None:
 )
 def test_a_topic_that_came_from_the_target_is_a_cycle(topic: str, is_one: bool) -> None:
     assert is_cycle(DEFAULT, "b", topic) == is_one
-    assert is_mirrored(DEFAULT, ".*", "b", topic) != is_one
-    assert is_mirrored(IDENTITY, ".*", "b", topic)
+    assert MirrorConfig().takes_topic("b", topic) != is_one
+    assert OF_IDENTITY.takes_topic("b", topic)
 
 
 @pytest.mark.parametrize(
     "topic",
-    ["__consumer_offsets", "mm2-offset-syncs.b.internal", "a.checkpoints.internal", "x.replica"],
+    [
+        "__consumer_offsets",
+        "mm2-offset-syncs.b.internal",
+        "a.checkpoints.internal",
+        "x.replica",
+        "connect-configs.internal",
+        "connect-offsets-internal",
+        ".hidden",
+    ],
 )
 def test_internal_topics_are_not_mirrored(topic: str) -> None:
-    assert not is_mirrored(DEFAULT, ".*", "b", topic)
+    assert not MirrorConfig().takes_topic("b", topic)
+
+
+def test_heartbeats_are_mirrored_whatever_topics_says_and_never_back() -> None:
+    orders = {"topics": "orders"}
+    beats = ["heartbeats", "c.heartbeats", "b.heartbeats", "b.c.heartbeats", "my.heartbeats.old"]
+    takes = MirrorConfig.from_properties(orders).takes_topic
+    assert [each for each in beats if takes("b", each)] == ["heartbeats", "c.heartbeats"]
+    off = MirrorConfig.from_properties({**orders, "heartbeats.replication.enabled": False})
+    assert not off.takes_topic("b", "heartbeats")
+    assert IDENTITY.remote_topic("a", "heartbeats") == "a.heartbeats"
+    assert not OF_IDENTITY.takes_topic("b", "b.heartbeats")  # as of DefaultReplicationPolicy
 
 
 def test_topics_are_chosen_by_expressions_that_match_whole_names() -> None:
@@ -90,7 +112,7 @@ def test_a_gap_and_a_target_that_went_back_are_synced_at_once() -> None:
 
 
 def test_what_is_not_due_waits_for_the_commit_of_source_offsets() -> None:
-    writer = OffsetSyncWriter(100)
+    writer = OffsetSyncWriter(MirrorRules(), 100)
     for up in range(3):
         writer.acknowledged(OffsetSync(TP, up, up))
     assert writer.take() == [OffsetSync(TP, 0, 0)]
@@ -99,7 +121,7 @@ def test_what_is_not_due_waits_for_the_commit_of_source_offsets() -> None:
 
 
 def test_ten_syncs_are_in_flight_and_the_newest_of_a_partition_waits() -> None:
-    writer = OffsetSyncWriter(0)
+    writer = OffsetSyncWriter(MirrorRules(), 0)
     for number in range(12):
         writer.acknowledged(OffsetSync(TopicPartition("orders", number), 5, 5))
     assert [sync.tp.partition for sync in writer.take()] == list(range(10))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,13 +31,19 @@ def log_of(topic_id: str, ids: tuple[int, ...]) -> facts.FinalReplica:
     )
 
 
-def judged(*rows: Row, source: tuple[int, ...], target: tuple[int, ...], lag: int = 1) -> Mirrored:
+def judged(
+    *rows: Row,
+    source: tuple[int, ...],
+    target: tuple[int, ...],
+    lag: int = 1,
+    mirror: MirrorSettings = MIRROR,
+) -> Mirrored:
     """Return the judge of a mirror that has read all of a source, whose offsets begin at 0.
 
     The facts are a µs apart; ``rows`` begin ``lag`` µs after the read.
     """
     trace = StoredTrace()
-    made = Mirrored(trace, [MIRROR])
+    made = Mirrored(trace, [mirror])
     read = tuple(range(len(source)))
     every: list[Row] = [
         ("a.controller-1", facts.TopicCreated(1, "A", "orders", 1, 1, 1)),
@@ -66,6 +73,52 @@ def test_a_whole_copy_in_order_is_right_and_may_have_records_twice() -> None:
 
 def test_a_record_that_was_passed_over_is_a_gap_and_one_at_the_end_is_not() -> None:
     assert names(judged(source=(10, 11, 12, 13), target=(10, 12))) == [("mirror-gap", 1, 1)]
+
+
+def test_what_the_source_removed_before_it_was_read_is_no_gap_and_is_counted() -> None:
+    rows = [
+        ("a.producer-1", facts.Acked("A", 0, 3, (13, 14, 15), -1, -1, -1, -1, 5, 1)),
+        ("a.broker-1", facts.LogStart("A", 0, 4, "retention", 4, 6)),
+        ("a.broker-1", facts.Cleaned("A", 0, 4, 5, 4, 6, 0, 0, (4, 5))),
+        ("mirror-1", facts.Polled("", "", "A", 0, 6, -1, (5,), (15,))),
+    ]
+    made = judged(*rows, source=(10, 11, 12), target=(10, 11, 12, 15))
+    assert names(made) == []
+    assert made.figures()[0].endswith("a had removed 2 before they were read")
+    assert names(judged(rows[0], rows[3], source=(10, 11, 12), target=(10, 11, 12, 15))) == [
+        ("mirror-gap", 2, 3)
+    ]
+
+
+SETTLED = replace(MIRROR, settled_us=10, offset_lag_max=1)
+
+
+@pytest.mark.parametrize(
+    ("mirror", "rows", "found"),
+    [(SETTLED, [checkpoint(3, 3)], []),  # at the end of what is mirrored: nothing again
+     (SETTLED, [checkpoint(3, 2)], [("checkpoint-behind", 1, 2)]),
+     (SETTLED, [], [("checkpoint-behind", 3, 0)]),
+     (SETTLED, [("world", facts.FaultStarted("crash", "mirror-1"))], []),  # it lasts
+     (replace(SETTLED, settled_us=99), [], []),  # it may come yet
+     (MIRROR, [], []),  # checkpoints are switched off
+     (replace(SETTLED, groups="h"), [], [])],
+)  # fmt: skip
+def test_a_group_that_stands_still_has_a_checkpoint_that_is_near(
+    mirror: MirrorSettings, rows: list[Row], found: list[Any]
+) -> None:
+    commit = facts.OffsetCommitted("g", "orders", 0, 3, -1, "", 0)
+    rest = [("a.broker-1", commit), *rows, *[("world", facts.Phase("end", ""))] * 20]
+    made = judged(*rest, source=(10, 11, 12), target=(10, 11, 12), mirror=mirror)
+    assert names(made) == found
+
+
+def test_a_group_that_has_committed_and_processed_nothing_fails_over_too() -> None:
+    rows = [
+        ("a.broker-1", facts.OffsetCommitted("g", "orders", 0, 0, -1, "", 0)),
+        ("b.consumer-1", facts.Positioned("g", "consumer-1", "B", 0, 3, "latest")),
+    ]
+    made = judged(*rows, source=(10, 11, 12), target=(10, 11, 12))
+    assert names(made) == [("skipped-at-failover", 3, 0)]
 
 
 def test_a_record_in_front_of_its_predecessor_is_in_disorder() -> None:

@@ -14,7 +14,8 @@ from kafkasim.scenarios.language.translate import translate
 from kafkasim.sim.faults.kinds import FaultError, validate
 
 MIRRORING = (
-    "mirror-gap", "mirror-disorder", "translated-past", "needless-reread", "checkpoint-regression",
+    "mirror-gap", "mirror-disorder", "translated-past", "needless-reread", "checkpoint-behind",
+    "checkpoint-regression",
     "skipped-at-failover",
 )  # fmt: skip
 """The findings about mirrors."""

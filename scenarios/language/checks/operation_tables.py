@@ -107,7 +107,8 @@ def _check_names(
         if scenario.cluster.mode == "zookeeper":
             raise ValueError(f'{place}.group: alter-config of a group needs mode = "kraft"')
     groups = [w.group for w in scenario.workload if w.kind in ("consumer-group", "processor")]
-    if operation.group is not None and operation.group not in groups:
+    makes_it = operation.kind == "reset-offsets" and not groups  # as kafka-consumer-groups does
+    if operation.group is not None and operation.group not in groups and not makes_it:
         raise ValueError(f"{place}.group: no group {operation.group!r}; allowed: {some(groups)}")
 
 
