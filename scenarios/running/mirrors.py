@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 from kafkasim.analysis.judging.mirrors import MirrorSettings
@@ -111,16 +111,27 @@ class Mirrors:
             if host.incarnation >= 0 and not host.alive:
                 host.boot()
 
-    def waits(self) -> dict[str, list[Wait]]:
-        """Return what mirrors have not copied yet, by target cluster."""
+    def waits(self, lasting: Sequence[tuple[list[str], list[str]]]) -> dict[str, list[Wait]]:
+        """Return what mirrors have not copied yet, by target cluster.
+
+        Nothing is asked of a mirror that cannot go on, since a fault between sites lasts that hits
+        it or one of its clusters, or a link between them. ``lasting`` are the hosts of such faults
+        (``Sites.lasting``).
+        """
         found: dict[str, list[Wait]] = {}
         for host, flow in self._flows:
-            found.setdefault(flow.target, []).extend(self._behind(host, flow))
+            if not any(self._is_hit(host, flow, *hosts) for hosts in lasting):
+                found.setdefault(flow.target, []).extend(self._behind(host, flow))
         return found
 
-    def is_reached(self) -> bool:
-        """Return whether every mirror has copied all that its source has."""
-        return not any(self.waits().values())
+    def is_reached(self, lasting: Sequence[tuple[list[str], list[str]]]) -> bool:
+        """Return whether every mirror that can go on has copied all that its source has."""
+        return not any(self.waits(lasting).values())
+
+    def _is_hit(self, host: Host, flow: Flow, near: list[str], far: list[str]) -> bool:
+        every = (*self._bootstrap(flow.source), *self._bootstrap(flow.target), host.name)
+        hit = [any(name in every for name in side) for side in (near, far) if side]
+        return all(hit)
 
     def _behind(self, host: Host, flow: Flow) -> Iterator[Wait]:
         progress = self._members[flow.source].progress

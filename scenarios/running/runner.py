@@ -35,7 +35,6 @@ from kafkasim.scenarios.language.tables import Scenario
 from kafkasim.scenarios.language.time_limits import limit_us
 from kafkasim.scenarios.running.cluster import Cluster
 from kafkasim.scenarios.running.cluster_run import ClusterRun, ClusterTrace
-from kafkasim.scenarios.running.convergence import Convergence
 from kafkasim.scenarios.running.fault_schedule import FaultSchedule
 from kafkasim.scenarios.running.mirrors import Mirrors
 from kafkasim.scenarios.running.sites import Sites
@@ -196,7 +195,7 @@ class ScenarioRun:
         # The producers are done by now; only processors may have transactions open.
         reading = max(each.reading_us() for each in clusters)
         if within is not None or not self._converges(reading):
-            behind = self.mirrors.waits() if self._mirrors_go_on else {}
+            behind = self.mirrors.waits(self.sites.lasting())
             for name, each in self.members.items():
                 each.waits = [*each.convergence.waits(), *behind.get(name, ())]
 
@@ -216,14 +215,15 @@ class ScenarioRun:
 
     def _converges(self, limit: int) -> bool:
         """Run until nothing is missing; return whether that was so within ``limit`` µs."""
-        lookers: list[Convergence | Mirrors] = [each.convergence for each in self.members.values()]
-        lookers += [self.mirrors] if self._mirrors_go_on else []
-        return self._until(lambda: False not in [each.is_reached() for each in lookers], limit)
-
-    @property
-    def _mirrors_go_on(self) -> bool:
-        """Whether no fault between sites lasts: a source that is gone has nothing to be copied."""
-        return not any(each.lasts for each in self.sites.injector.active)
+        lookers = [each.convergence for each in self.members.values()]
+        lasting = self.sites.lasting()
+        return self._until(
+            lambda: (
+                False not in [each.is_reached() for each in lookers]
+                and self.mirrors.is_reached(lasting)
+            ),
+            limit,
+        )
 
     @property
     def missing(self) -> list[str]:

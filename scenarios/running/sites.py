@@ -27,6 +27,18 @@ class Sites:
             one, other = link.sites
             topology.link(one, other, link.latency, link.bandwidth)
 
+    def lasting(self) -> list[tuple[list[str], list[str]]]:
+        """Return the hosts of each fault that nobody ends: those it hits, and a link's far side."""
+        resolve = self._world.link_faults.resolve
+        return [
+            (
+                [host for place in fault.targets for host in resolve(place)],
+                [host for place in fault.others for host in resolve(place)],
+            )
+            for fault in self.injector.active
+            if fault.lasts
+        ]
+
     def arm(self, ready_us: int) -> None:
         """Arm the faults; their times count from ``ready_us``."""
         for index, table in enumerate(self._tables):

@@ -15,7 +15,7 @@ from kafkasim.analysis.judging.stored import facts_of
 from kafkasim.model import facts
 from kafkasim.scenarios.language import library
 from kafkasim.scenarios.language.spec import ScenarioError, parse
-from kafkasim.scenarios.running.runner import run
+from kafkasim.scenarios.running.runner import ScenarioRun, run
 from kafkasim.sim.trace.store import TRACE_FILE, read_manifest
 
 POLICY = "org.apache.kafka.connect.mirror.DefaultReplicationPolicy"
@@ -207,6 +207,24 @@ def test_a_mirror_that_crashes_copies_on_and_a_cut_link_stops_it_only_while_it_l
     assert copied > 450
     assert 0 < twice < 200  # since the last commit of source offsets
     assert told.endswith(" 0 that a has acknowledged are not (RPO)")
+
+
+@pytest.mark.parametrize(
+    ("lasting", "asked"),
+    [([], ["b", "a"]),
+     ([(["a.broker-1"], [])], []),  # a cluster of both mirrors is gone
+     ([(["a.broker-1"], ["mirror-1"])], ["a"]),  # the first one cannot read any more
+     ([(["a.broker-1"], ["c.broker-1"])], ["b", "a"])],
+)  # fmt: skip
+def test_a_fault_that_lasts_excuses_the_mirrors_that_it_hits(
+    lasting: list[tuple[list[str], list[str]]], asked: list[str]
+) -> None:
+    topics = [{"name": "t", "replication-factor": 3}]
+    clusters = [{"name": name, "topics": topics} for name in ("a", "b")]
+    mirrors = [{"source": "a", "target": "b"}, {"source": "b", "target": "a"}]
+    data = {"name": "m", "claim": "c", "duration": "1s", "clusters": clusters, "mirrors": mirrors}
+    made = ScenarioRun(parse(data, "x.toml"), 1, None, ())
+    assert list(made.mirrors.waits(lasting)) == asked
 
 
 @pytest.mark.parametrize(
