@@ -28,7 +28,8 @@ appends :class:`Post`, which becomes an input of that lane after a random delay 
 races between threads exist, and each race is visible as a Post.
 
 **Pools.** Lanes that are named ``pool/key`` share the threads of their pool. One thread at a time
-serves such a lane. When it has finished, it draws the next lane from those that wait.
+serves such a lane. When it has finished, it draws the next lane from those that wait. A request for
+such a lane needs a free thread of the default lane for a moment, which hands it on.
 
 **Requests.** The host reads a request from a connection, mutes the connection, keeps a thread of
 the request's lane for the service time, and then calls :meth:`Process.on_request`. The connection
@@ -336,7 +337,8 @@ class Process:
     lane_threads: dict[str, int] = {}  # threads of the lanes and pools that have more than one
     request_lanes: dict[type, str] = {}  # the lane of each type of request
     default_lane = "requests"  # the lane of any other request
-    queued_max_requests = 500  # queued.max.requests: a full queue stops the network threads
+    queued_max_requests = 500  # queued.max.requests: a full queue stalls the network threads
+    network_threads = 3  # num.network.threads: of each endpoint
 
     def __init__(
         self, name: str, files: Files, rng: random.Random, now: int, whole: Process | None = None

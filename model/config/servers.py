@@ -217,10 +217,8 @@ class BrokerConfig(Config):
     unclean_leader_election_interval_ms: int = long(300000, 1)  # period, in KRaft mode
     num_io_threads: int = setting(8, 1)  # request handlers
     background_threads: int = setting(10, 1)  # of the KafkaScheduler: here, those that flush logs
-    num_network_threads: int = setting(
-        3, 1, no_effect="network threads take no time, and a full request queue stops all of them"
-    )
-    queued_max_requests: int = setting(500, 1)  # a full queue stops the network threads
+    num_network_threads: int = setting(3, 1)  # of each listener; they read and answer in turn
+    queued_max_requests: int = setting(500, 1)  # a full queue stalls the network threads
     # Quorum
     controller_quorum_election_timeout_ms: int = setting(1000, 1)  # of a vote, with jitter
     controller_quorum_fetch_timeout_ms: int = setting(2000, 1)  # then a follower asks for votes

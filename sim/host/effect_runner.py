@@ -212,6 +212,9 @@ class EffectRunner:
                 if socket is None:
                     continue  # it is gone, and Closed is on its way
                 assert socket.muted, f"{self._node} answers twice: {effect}"
+                if socket.processor.stalled:
+                    socket.processor.hold(socket, effect.correlation, message, throttle_ms)
+                    continue
                 if message is not None:
                     transmit(socket, effect.correlation, message, self._departs_us)
                 self._network.exchanges += 1
@@ -229,8 +232,7 @@ class EffectRunner:
                 self._trace.record(self._kernel._now, self._node, effect)
             elif perform(effect, lane):
                 if not self._ended:
-                    held = self._hold(lane, fresh, held)
-                    self._disk.flush(effect.files, self._on_durable, held)
+                    self._disk.flush(effect.files, self._on_durable, self._hold(lane, fresh, held))
                 self._departs_us = 0
                 return True
         out.clear()
@@ -330,6 +332,20 @@ class EffectRunner:
         if wait_ms <= effect.throttle_ms:
             return message, effect.throttle_ms
         return message if message is None else ThrottledResponse(message, wait_ms), wait_ms
+
+    def respond(self, socket: Socket, correlation: int, message: Any, throttle_ms: int) -> None:
+        """Send a response that waited for its processor; of a connection that is gone, drop it."""
+        if self._sockets.get(socket.connection) is not socket:
+            return
+        if message is not None:
+            self._transmit(socket, correlation, message, 0)
+        self._network.exchanges += 1
+        if throttle_ms:
+            self._unmute_later(socket, throttle_ms * 1000)
+            return
+        socket.muted = False
+        if socket.inbox:
+            socket.processor.readable.append(socket)
 
     def _unmute_later(self, socket: Socket, after_us: int) -> None:
         """Read on from a throttled connection after a while, if it is still there."""

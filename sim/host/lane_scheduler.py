@@ -3,8 +3,9 @@
 There is one for each incarnation of a process; it dies with it. Events for a dead incarnation (a
 post, the end of a flush or of a service time) are dropped on arrival.
 
-A request is read when its connection is not muted and the queue of its lane has room. It takes a
-thread for its service time, and its handler runs at the end. All other inputs run at once while
+A request is read when its connection is not muted and the request queue has room for what its
+network thread has read (:mod:`kafkasim.sim.host.processors`). It takes a thread for its service
+time, and its handler runs at the end. All other inputs run at once while
 their lane has a free thread. After every input the effects of the process are performed.
 
 In a GC pause nothing runs. The kernel receives into bounded socket buffers, and due inputs are put
@@ -34,6 +35,7 @@ from kafkasim.sim.host.effect_runner import EffectRunner, HeldEffects
 from kafkasim.sim.host.hardware import Hardware
 from kafkasim.sim.host.lanes import Lane, LaneInput, LaneTable
 from kafkasim.sim.host.ports import ApplicationLoop, Recorder
+from kafkasim.sim.host.processors import Acceptor, Processor
 from kafkasim.sim.host.wakeups import WakeUp, WakeUps
 from kafkasim.sim.net.network import Network
 from kafkasim.sim.net.sockets import END, Packet, Socket
@@ -52,7 +54,8 @@ class LaneScheduler:
     """
 
     __slots__ = (
-        "_backlog", "_channels", "_clock", "_disk", "_drain", "_effects", "_ended", "_hardware",
+        "_acceptors", "_backlog", "_channels", "_clock", "_disk", "_drain", "_effects", "_ended",
+        "_hardware",
         "_kernel", "_lanes", "_lanes_of_requests", "_network", "_out", "_pause_began_us",
         "_paused_us", "_queued_max", "_served", "_stretched", "_timer_heap", "arrives_at_client",
         "arrives_at_server", "lane", "postpone", "process", "running", "wakeups",
@@ -83,9 +86,10 @@ class LaneScheduler:
         self._queued_max = process.queued_max_requests
         process.peer_of = self._peer_of
         process.service_us = self._service_us
-        self._lanes = LaneTable(process.lane_threads, pool_draws)
+        self._lanes = LaneTable(process.lane_threads, process.default_lane, pool_draws)
         self.lane = self._lanes.lane
         self._lanes_of_requests: dict[str, dict[type, Lane]] = {}  # endpoint -> request -> lane
+        self._acceptors: dict[str, Acceptor] = {}  # by endpoint
         self._backlog = Backlog(network.kernel, draw)
         self.postpone = self._backlog.postpone
         self._stretched: list[tuple[Packet, int]] = []  # requests in service: what remains
@@ -216,12 +220,17 @@ class LaneScheduler:
             served = lane
             item = lane.queue.popleft()
             if type(item) is Packet:
-                self._serve(lane, item)
+                handed_on = item.lane is not lane
+                if handed_on:
+                    self._give(item.lane, item)
+                else:
+                    self._serve(lane, item)
                 while lane.blocked and len(lane.queue) < self._queued_max:
-                    socket = lane.blocked.popleft()
-                    if socket.inbox and not socket.muted:
-                        self.read_next(socket)
-                return
+                    self._run_processor(lane.blocked.popleft())
+                if not handed_on:
+                    return
+                lane.free += 1
+                continue
             if type(item) is tuple:
                 process.timers.fire(item[0], item[1], self._hardware.local_now())
             else:
@@ -246,6 +255,10 @@ class LaneScheduler:
         client.peer = socket
         card.sockets[socket.connection] = socket
         socket.lane_of_request = self._lanes_of_requests.setdefault(address, {})
+        acceptor = self._acceptors.get(address)
+        if acceptor is None:
+            acceptor = self._acceptors[address] = Acceptor(self.process.network_threads)
+        socket.processor = acceptor.assign()
         self.process.accepted(socket.connection, address)
         return socket
 
@@ -342,16 +355,23 @@ class LaneScheduler:
         heappush(kernel._queue, (ends, 1, next(kernel._eid), packet))
 
     def receive_request(self, socket: Socket, packet: Packet) -> None:
-        """Read a request from an unmuted connection, or leave it if its queue is full."""
+        """Read a request from an unmuted connection; leave it if its processor stalls."""
+        processor: Processor = socket.processor
+        if processor.stalled:
+            socket.inbox.appendleft(packet)
+            processor.readable.append(socket)
+            return
         kind = type(packet.message)
         lane = socket.lane_of_request.get(kind)
         if lane is None:
             lane = self.lane(self.process.lane_of(packet.message, socket.connection))
             if type(lane) is Lane:  # one of a pool depends on what the request says
                 socket.lane_of_request[kind] = lane
-        if len(lane.queue) >= self._queued_max:
+        front = lane.front
+        if len(front.queue) >= self._queued_max:
             socket.inbox.appendleft(packet)
-            lane.blocked.append(socket)
+            processor.stall(socket)
+            front.blocked.append(processor)
             return
         sender = socket.peer
         assert sender is not None
@@ -362,11 +382,34 @@ class LaneScheduler:
         packet.connection = socket.connection
         packet.lane = lane
         packet.received_us = self._hardware.local_now()
+        if front.free:
+            self._give(lane, packet)
+        else:
+            front.put(packet)
+
+    def _give(self, lane: Lane, packet: Packet) -> None:
+        """Let a thread of a request's lane begin with it now, or later."""
         if lane.free:
             lane.free -= 1
             self._serve(lane, packet)
         else:
             lane.put(packet)
+
+    def _run_processor(self, processor: Processor) -> None:
+        """Let a stalled processor go on until it stalls again or has nothing to do."""
+        processor.stalled = False
+        while True:
+            while processor.receives:
+                socket = processor.receives.popleft()
+                if socket.inbox and not socket.muted:
+                    self.read_next(socket)
+                    if processor.stalled:
+                        return
+            while processor.responses:
+                self._effects.respond(*processor.responses.popleft())
+            if not processor.readable:
+                return
+            processor.poll()
 
     def read_next(self, socket: Socket) -> None:
         """Read on from the buffer of a connection that was unmuted."""

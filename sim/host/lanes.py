@@ -9,7 +9,9 @@ by it, if it comes before ``busy_until_us`` and no other thread is free.
 
 The lanes of a pool, such as ``group/0`` and ``group/1``, share its threads. Each is served by one
 thread at a time. A thread that is done takes the first item of a lane that is drawn from those that
-wait, which may be the lane that it has just served (Kafka: EventAccumulator).
+wait, which may be the lane that it has just served (Kafka: EventAccumulator). A request for such a
+lane is handed on by a thread of the lane in ``front``, the request handlers: while all of them are
+busy it waits in their queue.
 """
 
 from __future__ import annotations
@@ -23,8 +25,8 @@ class Lane:
     """One lane of one incarnation of a process."""
 
     __slots__ = (
-        "blocked", "busy_until_us", "debt_us", "free", "name", "others", "put", "put_first",
-        "queue", "threads",
+        "blocked", "busy_until_us", "debt_us", "free", "front", "name", "others", "put",
+        "put_first", "queue", "threads",
     )  # fmt: skip
 
     def __init__(self, name: str, threads: int) -> None:
@@ -36,7 +38,8 @@ class Lane:
         self.put: Callable[[Any], None] = self.queue.append  # an item that finds no free thread
         self.put_first: Callable[[Any], None] = self.queue.appendleft
         self.others: list[Lane] = NO_OTHERS  # what else waits for the thread that serves this lane
-        self.blocked: deque[Any] = deque()  # connections not read because the queue is full
+        self.front: Lane = self  # the lane whose queue takes its requests, by whose threads
+        self.blocked: deque[Any] = deque()  # processors that wait because the queue is full
         self.busy_until_us = 0
         self.debt_us = 0
 
@@ -103,13 +106,14 @@ class PooledLane(Lane):
 
     __slots__ = ("_busy", "_pool")
 
-    def __init__(self, name: str, pool: Pool) -> None:
+    def __init__(self, name: str, pool: Pool, front: Lane) -> None:
         self._pool = pool
         # How many threads serve it. That is one at most, but while the effects of an input that
         # took no time are performed: a connection that is read then may bring the next one.
         self._busy = 1
         pool.free -= 1
         super().__init__(name, 1)  # which frees the thread
+        self.front = front
         self.put = self._put
         self.put_first = self._put_first
         self.others = pool.waiting
@@ -148,15 +152,19 @@ class PooledLane(Lane):
 class LaneTable:
     """The lanes of one incarnation of a process, made when they are asked for.
 
-    ``threads`` are those of lanes and pools that have more than one; ``pool_draws`` returns the
-    random stream of a pool.
+    ``threads`` are those of lanes and pools that have more than one; ``handlers`` is the lane whose
+    threads hand requests on to pools; ``pool_draws`` returns the random stream of a pool.
     """
 
-    __slots__ = ("_pool_draws", "_pools", "_threads", "by_name")
+    __slots__ = ("_handlers", "_pool_draws", "_pools", "_threads", "by_name")
 
     def __init__(
-        self, threads: dict[str, int], pool_draws: Callable[[str], Callable[[], float]]
+        self,
+        threads: dict[str, int],
+        handlers: str,
+        pool_draws: Callable[[str], Callable[[], float]],
     ) -> None:
+        self._handlers = handlers
         self.by_name: dict[str, Lane] = {}
         self._threads = threads
         self._pools: dict[str, Pool] = {}
@@ -177,7 +185,7 @@ class LaneTable:
         pool = self._pools.get(pool_name)
         if pool is None:
             pool = self._pools[pool_name] = Pool(threads, self._pool_draws(pool_name))
-        return PooledLane(name, pool)
+        return PooledLane(name, pool, self.lane(self._handlers))
 
     def discard(self) -> None:
         """Drop all that waits: the process died."""

@@ -126,6 +126,7 @@ class Socket:
         "latency_us",
         "muted",
         "peer",
+        "processor",
         "purpose",
         "queue",
         "random",
@@ -161,6 +162,8 @@ class Socket:
         # Receiving: muted while a request of it is being served; the inbox is the kernel's buffer.
         self.muted = False
         self.inbox: deque[Packet] = deque()
+        # At the server: the network thread that reads it.
+        self.processor: Any = None
         # Sending.
         self.unread = 0  # bytes sent that the peer's process has not read
         self.last_arrival_us = 0

@@ -281,7 +281,7 @@ LISTED: tuple[tuple[str, str, str, str, str], ...] = (
 STATIC_HERE = {
     "background.threads": "a broker of the model keeps its number of threads that flush",
     "num.io.threads": "a broker of the model keeps its number of request handlers",
-    "num.network.threads": "it has no effect (model/config/servers.py)",
+    "num.network.threads": "a broker of the model keeps its number of network threads",
     "num.replica.fetchers": "a broker of the model keeps its number of fetchers",
     "producer.id.expiration.ms": "a log of the model keeps the time it was opened with",
     "transaction.partition.verification.enable": "a broker of the model keeps what it started with",

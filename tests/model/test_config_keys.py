@@ -119,7 +119,7 @@ def test_a_key_that_nothing_reads_is_found(read: set[str]) -> None:
     class Broken(Config):
         never_read_by_anything_ms: int = setting(1)
         num_io_threads: int = setting(1, no_effect="but it is read")
-        num_network_threads: int = setting(1, no_effect="the network threads cost no time")
+        accepted_without_effect_ms: int = setting(1, no_effect="it costs no time")
 
     assert unread(Broken, read) == ["never_read_by_anything_ms", "num_io_threads"]
     assert names_read("def validate(c):\n    c.a_ms\ndef run(c):\n    c.b_ms\n    c.c_ms = 1") == {

@@ -367,10 +367,58 @@ def test_a_full_request_queue_stops_reading_and_loses_nothing():
     for number, connection in enumerate([bench.connect() for _ in range(6)]):
         bench.send(connection, number)
     bench.run(600)
-    lane = bench.hosts["b"].lanes.lane("requests")
-    assert (len(lane.queue), len(lane.blocked)) == (2, 3)
+    queued = bench.hosts["b"].lanes.lane("requests").queue
+    unread = [each for each in bench.hosts["b"].card.sockets.values() if each.inbox]
+    assert (len(queued), len(unread)) == (2, 3)
     bench.run(20_000)
     assert sorted(numbers(bench, "a", "response")) == list(range(6))
+
+
+def test_a_stalled_processor_sends_no_response_until_the_queue_has_room():
+    class Small(Probe):
+        lane_threads = {}
+        queued_max_requests = 1
+        network_threads = 1
+
+    parked = []
+
+    def park_first(process: Probe, item, _now: int) -> None:
+        process.answer(item) if item.message.number else parked.append(item)
+
+    bench = Bench(service_us=1_000)
+    bench.start("b", kind=Small, on_request=park_first)
+    bench.start("a")
+    connections = [bench.connect() for _ in range(4)]
+    bench.send(connections[0], 0)
+    bench.run(2_000)
+    began = bench.world.now
+    for number in (1, 2, 3):
+        bench.send(connections[number], number)
+    bench.run(500)
+    bench.act("b", lambda process, _now: process.answer(parked[0]))
+    bench.run(20_000)
+    [answered] = bench.times("a", ("response", 0))
+    assert 1_000 < answered - began < 2_000  # a handler was done, so there was room in the queue
+    assert sorted(numbers(bench, "a", "response")) == [0, 1, 2, 3]
+
+
+def test_a_request_for_a_pool_waits_for_a_request_handler():
+    class Coordinator(Probe):
+        lane_threads = {}
+
+        def lane_of(self, message, connection) -> str:
+            return "group/0" if message.number > 100 else "requests"
+
+    bench = Bench(service_us=1_000)
+    bench.start("b", kind=Coordinator)
+    bench.start("a")
+    connections = [bench.connect(), bench.connect()]
+    bench.send(connections[0], 1)
+    bench.run(500)
+    bench.send(connections[1], 101)
+    bench.run(5_000)
+    [served], [handed_on] = (bench.times("b", ("request", number)) for number in (1, 101))
+    assert handed_on - served == 1_000
 
 
 def test_received_us_is_when_the_network_thread_read_it():

@@ -345,6 +345,8 @@ class KafkaBrokerProcess(BrokerProcess):
         self.kafka = kafka
         self.replicas = kafka.replicas
         self.lane_threads = kafka.lane_threads
+        self.network_threads = kafka.config.num_network_threads
+        self.queued_max_requests = kafka.config.queued_max_requests
         # Saves a call each, at every request.
         self.count_request = kafka.statistics.count  # type: ignore[method-assign]
         self.on_request = kafka.socket_server.on_request  # type: ignore[method-assign]

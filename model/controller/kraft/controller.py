@@ -104,6 +104,8 @@ class Controller(Process):
         self.features = dict(features or {})
         self.voters = dict(voters)  # the log may change it (KIP-853)
         self.config = config
+        self.network_threads = config.num_network_threads
+        self.queued_max_requests = config.queued_max_requests
         self.rules = rules.controller
         self.placement_rng = random.Random(rng.getrandbits(64))
         self.committed = CommittedMetadata(self.out, config)
