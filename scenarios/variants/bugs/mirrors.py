@@ -88,7 +88,7 @@ MIRROR_BUGS: tuple[Variant, ...] = (
     ),
     Variant(
         "B110-staleness-extrapolated", "KAFKA-14797", (ExtrapolatesStaleness,),
-        "needless-reread", "B110-staleness-extrapolated",
+        "checkpoint-behind", "B110-staleness-extrapolated",
         "Offset syncs of a partition are at most offset.lag.max records apart.",
     ),
 )  # fmt: skip
