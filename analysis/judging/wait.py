@@ -10,6 +10,7 @@ DOWN, FENCED = "process", "unfencing"
 LEADERLESS, NOT_LED, SHORT = "leader", "leadership", "isr"
 OPEN, SENDS, RECORD, POLL = "marker", "answers", "record", "commit-of-poll"
 READ, COMMIT, SHARES, OWNER, BOOT = "records", "commit", "shares", "owner", "boot"
+MIRROR = "mirror"
 
 _SENTENCES = {
     DOWN: "{host} is down",
@@ -26,6 +27,7 @@ _SENTENCES = {
     SHARES: "share group {group} is at {offset} of {end} in {name}",
     OWNER: "{name} has no owner in group {group}",
     BOOT: "{detail}",
+    MIRROR: "{detail}",
 }
 
 
@@ -42,7 +44,7 @@ class Wait:
     producer_id: int = -1
     offset: int = -1  # where the group is, or the transaction began
     end: int = -1  # up to which offset there is something to do; the leader epoch
-    detail: str = ""  # what a partition or an application says of itself
+    detail: str = ""  # what a partition, an application or a mirror says of itself
     since_us: int = -1  # when it was first seen in the healed cluster, in µs
 
     def __str__(self) -> str:

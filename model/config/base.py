@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields
 from typing import Any, ClassVar, Self, get_type_hints
 
 from kafkasim.model.config.kafka_names import KAFKA_NAMES
@@ -33,21 +33,29 @@ def setting(
     high: float | None = None,
     allowed: tuple[Any, ...] | None = None,
     no_effect: str = "",
+    name: str = "",
 ) -> Any:
     """Return a field: its default, its range (inclusive) or values, why it may be read nowhere.
+
+    ``name`` is Kafka's, where it has more than dots between its words.
 
     A setting that is read nowhere is refused unless it is the default. A number without a fraction
     is of ConfigDef's type INT: it ends at 2^31 − 1.
     """
     if high is None and type(default) is int:
         high = MAX_INT
-    metadata = {"low": low, "high": high, "allowed": allowed, "no_effect": no_effect}
+    metadata = {"low": low, "high": high, "allowed": allowed, "no_effect": no_effect, "name": name}
     return field(default=default, metadata=metadata)
 
 
 def long(default: int, low: int | None = None) -> Any:
     """Return a field of ConfigDef's type LONG."""
     return setting(default, low, MAX_LONG)
+
+
+def kafka_name(of: Field[Any]) -> str:
+    """Return the name that Kafka gives to a setting."""
+    return of.metadata.get("name") or of.name.replace("_", ".")
 
 
 @dataclass(frozen=True)
@@ -68,7 +76,7 @@ class Config:
         Raises:
             ConfigError: a key is unknown, or its value has a wrong type or is out of range.
         """
-        known = {f.name.replace("_", "."): f.name for f in fields(cls)}
+        known = {kafka_name(f): f.name for f in fields(cls)}
         hints = _hints(cls)
         values: dict[str, Any] = {}
         for key, raw in properties.items():
@@ -90,12 +98,12 @@ class Config:
 
     def properties(self) -> dict[str, Any]:
         """Return all settings under Kafka's names."""
-        return {f.name.replace("_", "."): getattr(self, f.name) for f in fields(self)}
+        return {kafka_name(f): getattr(self, f.name) for f in fields(self)}
 
     def __post_init__(self) -> None:
         for f in fields(self):
             current = getattr(self, f.name)
-            key = f.name.replace("_", ".")
+            key = kafka_name(f)
             low, high = f.metadata.get("low"), f.metadata.get("high")
             allowed = f.metadata.get("allowed")
             if allowed is not None and current not in allowed:

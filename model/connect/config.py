@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kafkasim.model.config.base import MAX_INT, Config, long, setting
+from kafkasim.model.config.base import MAX_SHORT, Config, long, setting
 from kafkasim.model.connect.policies import (
     EXCLUDED,
     GROUPS_EXCLUDED,
@@ -37,9 +37,11 @@ class MirrorConfig(Config):
     refresh_topics_interval_seconds: int = long(600, 1)
     refresh_groups_interval_seconds: int = long(600, 1)
     offset_flush_interval_ms: int = long(60000, 1)
-    offset_syncs_topic_replication_factor: int = setting(3, 1, MAX_INT)
-    checkpoints_topic_replication_factor: int = setting(3, 1, MAX_INT)
-    offset_storage_replication_factor: int = setting(3, 1, MAX_INT)
+    offset_syncs_topic_replication_factor: int = setting(
+        3, 1, MAX_SHORT, name="offset-syncs.topic.replication.factor"
+    )
+    checkpoints_topic_replication_factor: int = setting(3, 1, MAX_SHORT)
+    offset_storage_replication_factor: int = setting(3, 1, MAX_SHORT)
 
     @property
     def policy(self) -> DefaultReplicationPolicy:

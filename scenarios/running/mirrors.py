@@ -8,7 +8,7 @@ from functools import partial
 
 from kafkasim.analysis.judging.mirrors import MirrorSettings
 from kafkasim.analysis.judging.source import PartitionKey
-from kafkasim.analysis.judging.wait import READ, Wait
+from kafkasim.analysis.judging.wait import MIRROR, Wait
 from kafkasim.model.client.process import ClientProcess
 from kafkasim.model.client.producer.producer import producer_config
 from kafkasim.model.config import ClientConfig, Config, ConsumerConfig
@@ -141,10 +141,13 @@ class Mirrors:
         for key, end in progress.exposed_of(mirrored).items():
             position = held.get(key, 0)
             if position < end or flow.contents.in_flight:
-                yield Wait(
-                    READ, host.name, *key, progress.name(key), offset=position, end=end,
-                    detail=f"mirrored to {flow.target}",
-                )  # fmt: skip
+                # The judges of the target do not know the source's topics: the name goes with it.
+                told = (
+                    f"{host.name} ({flow.source}->{flow.target}) is at {position} of {end} in"
+                    f" {progress.name(key)} of {flow.source}: lag {end - position},"
+                    f" {flow.contents.in_flight} records are not acknowledged"
+                )
+                yield Wait(MIRROR, host.name, *key, offset=position, end=end, detail=told)
 
     def _positions(self, host: Host) -> dict[PartitionKey, int]:
         truth = [] if host.process is None else host.process.ground_truth()

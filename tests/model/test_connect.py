@@ -171,3 +171,14 @@ def test_settings_have_the_names_and_defaults_of_kafka() -> None:
     assert MirrorConfig().sync_group_offsets_enabled is False
     with pytest.raises(ConfigError, match=r"replication\.policy\.class: 'x' is not one of"):
         MirrorConfig.from_properties({"replication.policy.class": "x"})
+
+
+def test_the_offset_syncs_topic_has_a_dash_in_its_settings() -> None:
+    """MirrorConnectorConfig.OFFSET_SYNCS_TOPIC_CONFIG_PREFIX."""
+    name = "offset-syncs.topic.replication.factor"
+    config = MirrorConfig.from_properties({name: 1})
+    assert (config.offset_syncs_topic_replication_factor, config.properties()[name]) == (1, 1)
+    with pytest.raises(ConfigError, match=rf"^offset\.syncs\.topic.* did you mean {name} or "):
+        MirrorConfig.from_properties({"offset.syncs.topic.replication.factor": 1})
+    with pytest.raises(ConfigError, match=rf"^{name}: 0 is below 1$"):
+        MirrorConfig.from_properties({name: 0})

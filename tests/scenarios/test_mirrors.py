@@ -219,12 +219,29 @@ def test_a_mirror_that_crashes_copies_on_and_a_cut_link_stops_it_only_while_it_l
 def test_a_fault_that_lasts_excuses_the_mirrors_that_it_hits(
     lasting: list[tuple[list[str], list[str]]], asked: list[str]
 ) -> None:
+    assert list(both_ways().mirrors.waits(lasting)) == asked
+
+
+def test_a_mirror_that_lags_says_so_in_one_sentence_and_a_trace_of_the_target_keeps_it() -> None:
+    made = both_ways()
+    source = made.members["a"].progress
+    source.topics["A"] = facts.TopicCreated(1, "A", "t", 1, 3, 1)
+    source.exposed["A", 0] = (0, 6)
+    (wait,) = made.mirrors.waits([])["b"]
+    sentence = "mirror-1 (a->b) is at 0 of 6 in t-0 of a: lag 6, 0 records are not acknowledged"
+    assert str(wait) == sentence
+    target = made.members["b"].court.standstill
+    target.on_Waiting(0, 0, "world", wait.fact(0))
+    assert [each.text for each in target.finish()] == [sentence]
+
+
+def both_ways() -> ScenarioRun:
+    """Return a run of two clusters with a mirror each way; it has not begun."""
     topics = [{"name": "t", "replication-factor": 3}]
     clusters = [{"name": name, "topics": topics} for name in ("a", "b")]
     mirrors = [{"source": "a", "target": "b"}, {"source": "b", "target": "a"}]
     data = {"name": "m", "claim": "c", "duration": "1s", "clusters": clusters, "mirrors": mirrors}
-    made = ScenarioRun(parse(data, "x.toml"), 1, None, ())
-    assert list(made.mirrors.waits(lasting)) == asked
+    return ScenarioRun(parse(data, "x.toml"), 1, None, ())
 
 
 @pytest.mark.parametrize(
