@@ -28,7 +28,7 @@ from kafkasim.model.config.consumer_groups import MIGRATION_POLICIES, validate_c
 from kafkasim.model.config.share_groups import validate_share_groups
 from kafkasim.model.directories import problem
 
-CLEANUP_POLICIES = ("delete", "compact", "compact,delete", "delete,compact")
+CLEANUP_POLICIES = ("delete", "compact", "compact,delete", "delete,compact", "")
 COMPRESSION_TYPES = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")
 RACK_AWARE = (

@@ -144,6 +144,10 @@ def _tools(place: Place) -> Results:
     return run_tools(getting.kafka_jars("4.1.0"), place.servers, place.directory, place.chosen)
 
 
+AUTHORIZER = (
+    "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "allow.everyone.if.no.acl.found=true",
+)
 ONE_BROKER = (
     "brokers=1", "default.replication.factor=1", "min.insync.replicas=1",
     "offsets.topic.replication.factor=1", "transaction.state.log.replication.factor=1",
@@ -171,11 +175,7 @@ def _known_bugs(place: Place) -> Results:
 SUITES = {
     "kafka-python": Suite(
         "kafka-python", "3.0.11",
-        (
-            "group.min.session.timeout.ms=1000", "num.partitions=4",
-            "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-            "allow.everyone.if.no.acl.found=true",
-        ),
+        ("group.min.session.timeout.ms=1000", "num.partitions=4", *AUTHORIZER),
         600, _kafka_python,
     ),
     "aiokafka": Suite("aiokafka", "0.14.0", (*ONE_BROKER, "num.partitions=2"), 1200, _aiokafka),
@@ -183,7 +183,7 @@ SUITES = {
         "librdkafka 2.16.1, confluent-kafka-python", "2.15.0",
         (
             "group.share.record.lock.duration.ms=1000",
-            "group.share.min.record.lock.duration.ms=1000",
+            "group.share.min.record.lock.duration.ms=1000", "min.insync.replicas=1", *AUTHORIZER,
         ), 1200, _confluent,
     ),
     "franz-go": Suite("franz-go kgo", "1.22.3", (), 1500, _franz_go),
