@@ -236,3 +236,15 @@ def test_what_an_event_left_to_do_runs_when_the_application_goes_on() -> None:
     poll.go_on(8, 9)
     assert log == [("pass", 5), ("then", 9), ("pass", 9)]
     assert poll.outstanding
+
+
+def test_position_inside_a_rebalance_listener_leaves_the_poll_its_deadline() -> None:
+    process = Process("client-1", MemoryFiles(), random.Random(1), 0)
+    poll = Poll(process, "c", lambda now: poll.end_or_wait({}, False, now))
+    poll.begin(7, 100, 5)
+    poll.end_with_event("assigned", (T0,), lambda _now: None)
+    poll.wait_for(8, lambda now: 42 if now >= 50 else None, 60_000, "position", 10)
+    poll.wake(50)
+    poll.go_on(9, 60)
+    poll.wake(100_005)
+    assert process.out[1:] == [Reply(8, 42, None), Reply(9, ("records", {}), None)]
