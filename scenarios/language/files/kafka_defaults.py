@@ -15,8 +15,6 @@ UNMODELLED_DEFAULTS = {
     "connections.max.reauth.ms": "0",
     "controller.performance.always.log.threshold.ms": "2000",
     "controller.performance.sample.period.ms": "60000",
-    "controller.quota.window.num": "11",
-    "controller.quota.window.size.seconds": "1",
     "controller.socket.timeout.ms": "30000",
     "delete.records.purgatory.purge.interval.requests": "1",
     "delete.topic.enable": "true",
