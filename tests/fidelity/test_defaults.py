@@ -228,7 +228,7 @@ LISTED: tuple[tuple[str, str, str, str, str], ...] = (
         """,
         "2.8 checks them in a topic only",
     ),
-    (EVERY, "topic", "valid values", "cleanup.policy", "ValidList looks at each value: none is valid"),
+    (EVERY, "topic", "valid values", "cleanup.policy", "ValidList takes an empty list, too"),
     (EVERY, "topic", "valid values", "flush.messages retention.bytes", "the same"),
     (EVERY, "consumer", "valid values", "heartbeat.interval.ms session.timeout.ms", "the same"),
     (
