@@ -17,7 +17,7 @@ from kafkasim.analysis.judging.finding import Finding
 from kafkasim.analysis.judging.promise import FactSource, follow
 from kafkasim.analysis.judging.source import PartitionKey
 from kafkasim.model import facts
-from kafkasim.model.connect.policies import POLICIES, matches
+from kafkasim.model.connect.policies import POLICIES, DefaultReplicationPolicy, matches
 
 STARTS = ("committed", "earliest", "latest")
 """The reasons with which a member's first position in a partition is set."""
@@ -41,9 +41,14 @@ class MirrorSettings:
     groups_exclude: str = ""
     offset_lag_max: int = 100
 
+    @property
+    def naming(self) -> DefaultReplicationPolicy:
+        """What mirrored topics are called."""
+        return POLICIES[self.policy](self.separator)
+
     def remote(self, topic: str) -> str:
         """Return the name of a source topic in the target."""
-        return POLICIES[self.policy](self.separator).remote_topic(self.source, topic)
+        return self.naming.remote_topic(self.source, topic)
 
     def follows(self, group: str) -> bool:
         """Return whether the mirror emits checkpoints of a group."""
@@ -58,7 +63,8 @@ class Copied:
     there and what the mirror has read. ``target`` is the first offset in the target by record id.
     """
 
-    key: PartitionKey  # in the source
+    topic: str  # in the source
+    key: PartitionKey  # there
     remote: PartitionKey
     source: dict[int, int]
     acknowledged: tuple[int, ...]  # record ids
@@ -227,7 +233,8 @@ class Mirrored:
         """Return a line for each mirror, and for each group that has failed over."""
         lines = []
         for mirror in self.mirrors:
-            every = list(self._copied(mirror))
+            heartbeats = mirror.naming.is_heartbeats
+            every = [each for each in self._copied(mirror) if not heartbeats(each.topic)]
             lost = sum(
                 each not in copied.target for copied in every for each in copied.acknowledged
             )
@@ -268,7 +275,8 @@ class Mirrored:
                 own = {record: first[record] for record in whole.values() if record in first}
                 twice = sum(record in own for _, record in final) - len(own)
                 removed = followed.removed.get(key, {})
-                yield Copied(key, remote, whole, tuple(acked.values()), own, twice, removed)
+                told = tuple(acked.values())
+                yield Copied(topic, key, remote, whole, told, own, twice, removed)
 
     def _translations(self, mirror: MirrorSettings) -> Iterator[Finding]:
         """Yield the checkpoints that skip records, and those that go back."""
@@ -314,10 +322,9 @@ class Mirrored:
         if not mirror.settled_us or self._faults:
             return
         followed = self._by_node[mirror.node]
-        names = {topic_id: name for (_, name), topic_id in self._topics.items()}
         last = {(c.group, c.topic, c.partition): c.downstream for _, _, c in followed.checkpoints}
         for copied in self._copied(mirror):
-            topic, number = names[copied.key[0]], copied.key[1]
+            topic, number = copied.topic, copied.key[1]
             for (cluster, group, *place), (_, t, offset) in self._commits.items():
                 if [cluster, *place] != [mirror.source, topic, number] or not mirror.follows(group):
                     continue

@@ -32,6 +32,8 @@ class MirrorConfig(Config):
     offset_lag_max: int = long(100, 0)
     emit_checkpoints_enabled: bool = setting(True)
     emit_checkpoints_interval_seconds: int = long(60, 1)
+    emit_heartbeats_enabled: bool = setting(True)
+    emit_heartbeats_interval_seconds: int = long(1, 1)
     sync_group_offsets_enabled: bool = setting(False)
     sync_group_offsets_interval_seconds: int = long(60, 1)
     refresh_topics_interval_seconds: int = long(600, 1)
@@ -41,6 +43,7 @@ class MirrorConfig(Config):
         3, 1, MAX_SHORT, name="offset-syncs.topic.replication.factor"
     )
     checkpoints_topic_replication_factor: int = setting(3, 1, MAX_SHORT)
+    heartbeats_topic_replication_factor: int = setting(3, 1, MAX_SHORT)
     offset_storage_replication_factor: int = setting(3, 1, MAX_SHORT)
 
     @property

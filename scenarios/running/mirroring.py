@@ -1,22 +1,23 @@
 """MirrorMaker 2's tasks: what a dedicated node of one flow does, as loops over its clients.
 
 Each loop is a thread of the node's process. Records of internal topics carry an id; what they say
-is in :class:`Contents`. Left out: the group of workers (this node runs every task), heartbeats,
-topic configs and ACLs, exactly-once source tasks.
+is in :class:`Contents`. Left out: the group of workers (this node runs every task), the source
+offsets of heartbeats (they are always 0), topic configs and ACLs, exactly-once source tasks.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
 from kafkasim.model.client.exceptions import KafkaError
 from kafkasim.model.connect.config import MirrorConfig
 from kafkasim.model.connect.offset_syncs import OffsetSync, OffsetSyncWriter
+from kafkasim.model.connect.policies import HEARTBEATS
 from kafkasim.model.connect.rules import MirrorRules
 from kafkasim.model.errors import Errors
 from kafkasim.model.facts import OffsetSynced
@@ -31,6 +32,9 @@ POLL_MS = 1000
 RETRY_S = 1.0
 """How long a loop waits after an error of its clients."""
 
+AWAIT_US = 5_000_000
+"""The default of offset.flush.timeout.ms."""
+
 SIZE = 100
 """Bytes of a mirrored record, and of one of an internal topic."""
 
@@ -42,7 +46,8 @@ class Contents:
     number: int  # of the mirror
     said: dict[int, Any] = field(default_factory=dict)
     numbers: count[int] = field(default_factory=count)
-    in_flight: int = 0  # records that the target has not acknowledged
+    # By source partition, how many of its records the target has not acknowledged.
+    in_flight: Counter[TopicPartition] = field(default_factory=Counter)
 
     def write(self, what: Any) -> int:
         """Return the id of a new record that says something."""
@@ -60,6 +65,7 @@ class Flow:
     config: MirrorConfig
     rules: MirrorRules
     contents: Contents
+    emits_back: bool  # whether its node emits the heartbeats of B→A, too: no other mirror does
 
     def remote(self, tp: TopicPartition) -> TopicPartition:
         """Return the partition of the target that a partition is mirrored to."""
@@ -157,7 +163,7 @@ class SourceTask:
         # SubmittedRecords: [offset, whether it is acknowledged], in the order of the sends
         self._submitted: dict[TopicPartition, deque[list[int]]] = {}
         self._committable: dict[TopicPartition, int] = {}
-        flow.contents.in_flight = 0
+        flow.contents.in_flight.clear()
 
     async def run(self) -> None:
         """Mirror for ever."""
@@ -199,6 +205,7 @@ class SourceTask:
         assigned: tuple[TopicPartition, ...] = ()
         while True:
             if self._wanted != assigned:
+                await self._settle()
                 assigned = self._wanted
                 await self._assign(assigned)
             if not assigned:
@@ -211,6 +218,12 @@ class SourceTask:
             for tp, batch in records.items():
                 for offset, value, key, timestamp in batch:
                     await self._send(tp, offset, value, key, timestamp)
+
+    async def _settle(self) -> None:
+        """Wait for acknowledgements, as a task that ends (SubmittedRecords.awaitAllMessages)."""
+        until_us = self._port.now_us + AWAIT_US
+        while any(self._submitted.values()) and self._port.now_us < until_us:
+            await asyncio.sleep(0.01)
 
     async def _assign(self, partitions: tuple[TopicPartition, ...]) -> None:
         """Begin behind the stored offsets; without one, where auto.offset.reset says: earliest."""
@@ -226,7 +239,7 @@ class SourceTask:
         remote = self._flow.remote(tp)
         entry = [offset, 0]
         self._submitted.setdefault(tp, deque()).append(entry)
-        self._flow.contents.in_flight += 1
+        self._flow.contents.in_flight[tp] += 1
         taken, done = self._port.call_acked(
             "producer.send", remote.topic, key, value, SIZE, remote.partition, True, 0, timestamp
         )
@@ -235,7 +248,7 @@ class SourceTask:
 
     def _on_answer(self, tp: TopicPartition, entry: list[int], answer: asyncio.Future[Any]) -> None:
         """Take an acknowledgement (commitRecord); a task whose send fails for good ends."""
-        self._flow.contents.in_flight -= 1
+        self._flow.contents.in_flight[tp] -= 1
         if answer.cancelled() or answer.exception() is not None:
             return
         entry[1] = 1
@@ -275,6 +288,34 @@ class SourceTask:
                 )
 
 
+class Heartbeat(NamedTuple):
+    """The flow between two clusters was alive at a time of the emitter's wall clock, in ms."""
+
+    source: str
+    target: str
+    timestamp: int
+
+
+async def heartbeats(port: ClientPort, flow: Flow, side: str) -> None:
+    """Emit heartbeats into a cluster (MirrorHeartbeatConnector, MirrorHeartbeatTask).
+
+    ``side`` is ``target``, or ``source`` for those of the opposite flow. One in A is mirrored to B
+    as ``A.heartbeats``: its age there is the latency of the flow A→B.
+    """
+    config, pair = flow.config, (flow.source, flow.target)
+    source, target = pair if side == "target" else reversed(pair)
+
+    async def emit() -> None:
+        beat = flow.contents.write(Heartbeat(source, target, port.wall_us // 1000))
+        key = f"{source}-{target}"
+        await port.call(f"{side}-heartbeats.send", HEARTBEATS, key, beat, SIZE, 0, False)
+
+    topic = internal_topic(HEARTBEATS, config.heartbeats_topic_replication_factor)
+    await create(port, f"{side}-admin", topic)
+    if config.emit_heartbeats_enabled:
+        await every(config.emit_heartbeats_interval_seconds, emit, first=False)
+
+
 @dataclass(frozen=True, kw_only=True)
 class MirrorApplication:
     """All tasks of a flow, on one node."""
@@ -302,4 +343,6 @@ class MirrorApplication:
         tasks: list[Awaitable[None]] = [SourceTask(port, flow).run()]
         if config.emit_checkpoints_enabled:
             tasks.append(self.checkpoints(port, flow))
+        sides = ("target", "source") if flow.emits_back else ("target",)
+        tasks += [heartbeats(port, flow, side) for side in sides]
         await asyncio.gather(*tasks)

@@ -13,6 +13,7 @@ from kafkasim.model.client.process import ClientProcess
 from kafkasim.model.client.producer.producer import producer_config
 from kafkasim.model.config import ClientConfig, Config, ConsumerConfig
 from kafkasim.model.connect.config import MirrorConfig
+from kafkasim.model.connect.policies import HEARTBEATS
 from kafkasim.model.facts import FinalPosition
 from kafkasim.model.records import TopicPartition
 from kafkasim.model.storage.files import Files
@@ -25,7 +26,7 @@ from kafkasim.sim.apps.client_port import Applications, launch
 from kafkasim.sim.host.lifecycle import Host
 from kafkasim.sim.world import World
 
-SOURCE = ("source", "source-admin", "syncs-producer", "syncs")
+SOURCE = ("source", "source-admin", "syncs-producer", "syncs", "source-heartbeats")
 """The clients of the source cluster; all others are the target's."""
 
 UNLIMITED = 2**31 - 1
@@ -43,9 +44,10 @@ def client_configs(node: str) -> dict[str, Config]:
         "max.block.ms": UNLIMITED,
     }
     consumers = ("source", "syncs", "offsets", "checkpoints")
+    producers = ("producer", "syncs-producer", "target-heartbeats", "source-heartbeats")
     return {
         **{name: ConsumerConfig.from_properties(reads) for name in consumers},
-        **{name: producer_config(writes) for name in ("producer", "syncs-producer")},
+        **{name: producer_config(writes) for name in producers},
         **{name: ClientConfig.from_properties({}) for name in ("source-admin", "target-admin")},
     }
 
@@ -59,26 +61,45 @@ class Mirrors:
         self._launched: list[Applications] = []
         self._flows: list[tuple[Host, Flow]] = []
         self._starts: list[tuple[int, Host, Flow]] = []
-        places = sites(scenario)
-        for number, table in enumerate(scenario.mirrors, 1):
+        places, every = sites(scenario), scenario.mirrors
+        for number, table in enumerate(every, 1):
             host = world.add_host(f"mirror-{number}", dc=places[table.target])
-            flow = self._flow(number, table)
-            created = members[table.target].cluster.clients.control.created
-            for topic in members[table.source].scenario.topics:
-                created[flow.remote(TopicPartition(topic.name, 0)).topic] = None
-            created |= dict.fromkeys((flow.offsets_topic, flow.checkpoints_topic))
-            members[table.source].cluster.clients.control.created[flow.syncs_topic] = None
+            back = any((t.source, t.target) == (table.target, table.source) for t in every)
+            flow = self._flow(number, table, back)
             self._flows.append((host, flow))
             self._starts.append((table.start, host, flow))
+        self._tell_topics()
 
-    def _flow(self, number: int, table: MirrorTable) -> Flow:
+    def _flow(self, number: int, table: MirrorTable, back: bool) -> Flow:
+        """Return a flow; ``back``: a mirror has the opposite one (MirrorMakerConfig.clusterPairs).
+
+        Heartbeats are emitted into both clusters, since A→B can mirror only those that are in A.
+        """
+        config = MirrorConfig.from_properties(table.config)
         return Flow(
             source=table.source,
             target=table.target,
-            config=MirrorConfig.from_properties(table.config),
+            config=config,
             rules=self._members[table.target].cluster.settings.rules().mirror,
             contents=Contents(number, self._members[table.target].cluster.clients.control.mirrored),
+            emits_back=config.emit_heartbeats_enabled and not back,
         )
+
+    def _tell_topics(self) -> None:
+        """Tell each cluster which topics mirrors create there, also those mirrored on and on."""
+        created = {
+            name: each.cluster.clients.control.created for name, each in self._members.items()
+        }
+        for _, flow in self._flows:
+            created[flow.source][flow.syncs_topic] = None
+            if flow.emits_back:
+                created[flow.source][HEARTBEATS] = None
+            own = (flow.offsets_topic, flow.checkpoints_topic, HEARTBEATS)
+            created[flow.target].update(dict.fromkeys(own))
+        for _, flow in self._flows * len(self._flows):
+            of_scenario = [topic.name for topic in self._members[flow.source].scenario.topics]
+            for name in filter(flow.takes, [*of_scenario, *created[flow.source]]):
+                created[flow.target][flow.remote(TopicPartition(name, 0)).topic] = None
 
     def start(self) -> None:
         """Start every mirror, each at its own time from now."""
@@ -136,16 +157,18 @@ class Mirrors:
     def _behind(self, host: Host, flow: Flow) -> Iterator[Wait]:
         progress = self._members[flow.source].progress
         names = {topic_id: fact.topic for topic_id, fact in progress.topics.items()}
-        mirrored = [topic_id for topic_id, name in names.items() if flow.takes(name)]
+        beats = flow.config.policy.is_heartbeats  # they never end: the last one may be on its way
+        mirrored = [each for each, name in names.items() if flow.takes(name) and not beats(name)]
         held = self._positions(host)
         for key, end in progress.exposed_of(mirrored).items():
             position = held.get(key, 0)
-            if position < end or flow.contents.in_flight:
+            in_flight = flow.contents.in_flight[TopicPartition(names[key[0]], key[1])]
+            if position < end or in_flight:
                 # The judges of the target do not know the source's topics: the name goes with it.
                 told = (
                     f"{host.name} ({flow.source}->{flow.target}) is at {position} of {end} in"
                     f" {progress.name(key)} of {flow.source}: lag {end - position},"
-                    f" {flow.contents.in_flight} records are not acknowledged"
+                    f" {in_flight} records are not acknowledged"
                 )
                 yield Wait(MIRROR, host.name, *key, offset=position, end=end, detail=told)
 

@@ -209,6 +209,57 @@ def test_a_mirror_that_crashes_copies_on_and_a_cut_link_stops_it_only_while_it_l
     assert told.endswith(" 0 that a has acknowledged are not (RPO)")
 
 
+def test_heartbeats_are_in_both_clusters_and_those_of_the_source_come_with_the_records(
+    tmp_path: Path,
+) -> None:
+    config = {"refresh.topics.interval.seconds": 3, "emit.heartbeats.interval.seconds": 2}
+    result = run(parse(one_way(config), "x.toml"), 1, tmp_path)
+    (told,) = result.remarks  # heartbeats are none of the records that it counts
+    assert (result.verdict, told.partition(" them")[0]) == (
+        "pass", "mirror a->b: 60 records are in b, 0 of",
+    )  # fmt: skip
+    found = heartbeats(tmp_path)
+    assert sorted(found) == ["a heartbeats", "b a.heartbeats", "b heartbeats"]
+    sent, mirrored = found["a heartbeats"], found["b a.heartbeats"]
+    assert (len(sent), len(found["b heartbeats"])) == (5, 5)  # in 12 s
+    assert sent[: len(mirrored)] == mirrored
+    assert len(sent) - len(mirrored) <= 1  # the last one may be on its way
+
+
+def test_without_emit_heartbeats_enabled_the_topic_is_there_and_empty(tmp_path: Path) -> None:
+    """MirrorHeartbeatConnector.start, taskConfigs."""
+    run(parse(one_way({"emit.heartbeats.enabled": False}), "x.toml"), 1, tmp_path)
+    assert heartbeats(tmp_path) == {"b heartbeats": ()}
+
+
+def test_each_direction_has_its_heartbeats_from_one_mirror() -> None:
+    there = [flow for _, flow in both_ways().mirrors._flows]
+    alone = [flow for _, flow in ScenarioRun(parse(one_way({}), "x"), 1, None, ()).mirrors._flows]
+    assert [each.emits_back for each in (*there, *alone)] == [False, False, True]
+
+
+def one_way(config: dict[str, Any]) -> dict[str, Any]:
+    """Return two clusters of three brokers, and a mirror from a to b."""
+    topics = [{"name": "t", "replication-factor": 3}]
+    clusters: list[dict[str, Any]] = [{"name": each, "topics": topics} for each in ("a", "b")]
+    clusters[0]["workload"] = [{"kind": "producer", "rate": "5/s"}]
+    mirrors = [{"source": "a", "target": "b", "config": config}]
+    data = {"name": "m", "claim": "c", "duration": "10s", "clusters": clusters}
+    return {**data, "mirrors": mirrors}
+
+
+def heartbeats(place: Path) -> dict[str, tuple[int, ...]]:
+    """Return the ids of the records in heartbeats topics at the end, by cluster and topic."""
+    names: dict[str, str] = {}
+    found: dict[str, tuple[int, ...]] = {}
+    for _, _, node, fact in facts_of(pq.read_table(place / TRACE_FILE)):
+        if isinstance(fact, facts.TopicCreated) and fact.topic.endswith("heartbeats"):
+            names[fact.topic_id] = f"{node.partition('.')[0]} {fact.topic}"
+        if isinstance(fact, facts.FinalReplica) and fact.leading and fact.topic_id in names:
+            found[names[fact.topic_id]] = fact.record_ids
+    return found
+
+
 @pytest.mark.parametrize(
     ("lasting", "asked"),
     [([], ["b", "a"]),
