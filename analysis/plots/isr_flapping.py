@@ -31,11 +31,7 @@ MOST_PARTITIONS = 8
 
 def draw(run: OneRun, out: Path) -> list[Path]:
     """Draw a run as ``out``.png and ``out``.svg."""
-    manifest = run.manifest
-    subtitle = style.one_line(
-        [str(manifest["scenario"]), f"seed {manifest['seed']}", str(manifest["verdict"])]
-    )
-    return style.save(picture(rows(run), subtitle), out)
+    return style.save(picture(rows(run), style.run_line(run.manifest)), out)
 
 
 def rows(run: OneRun) -> list[Row]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -108,3 +108,8 @@ def png(fig: Figure) -> bytes:
 def one_line(parts: Iterable[str]) -> str:
     """Join what there is to say."""
     return "  ·  ".join(part for part in parts if part)
+
+
+def run_line(manifest: Mapping[str, Any]) -> str:
+    """Return scenario, seed and verdict of a run, for the line below a title."""
+    return one_line([manifest["scenario"], f"seed {manifest['seed']}", manifest["verdict"]])

@@ -68,14 +68,6 @@ class StreamsRules(OperatorRules):
         """
         return True
 
-    def rechecks_emptied_directories(self) -> bool:
-        """Return whether a directory that was locked for a rebalance must not be empty by then.
-
-        Before KAFKA-16025 the lock of a directory that the cleaner had just emptied was never
-        given back.
-        """
-        return True
-
     # Commits.
 
     def commits_open_transaction(self) -> bool:

@@ -84,7 +84,7 @@ class TaskManager:
         self._locked.clear()
         for task_id in self._directory.tasks():
             if self._directory.lock(task_id, self._name):
-                if self._directory.is_empty(task_id) and self._rules.rechecks_emptied_directories():
+                if self._directory.is_empty(task_id):  # the cleaner was here (KAFKA-16025)
                     self._directory.unlock(task_id, self._name)
                 else:
                     self._locked[task_id] = None
