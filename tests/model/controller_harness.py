@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from kafkasim.model.config import BrokerConfig
+from kafkasim.model.controller.common.acls import AuthorizerRules
 from kafkasim.model.controller.kraft.controller import Controller
 from kafkasim.model.controller.kraft.rules import ControllerRules
 from kafkasim.model.effects import Post, Posted, Request, Respond
@@ -101,7 +102,7 @@ class Harness:
             node_id,
             {1: "controller-1", 2: "controller-2", 3: "controller-3"},
             BrokerConfig.from_properties({k.replace("_", "."): v for k, v in settings.items()}),
-            SimpleNamespace(controller=rules or ControllerRules()),
+            SimpleNamespace(controller=rules or ControllerRules(), authorizer=AuthorizerRules()),
             MemoryFiles(),
             random.Random(7),
             0,
@@ -128,7 +129,8 @@ class Harness:
                 self.controller.handle(Posted(effect.handler, effect.message), self.now)
             elif isinstance(effect, Respond):
                 assert effect.correlation not in self.answers, effect
-                self.answers[effect.correlation] = effect.message
+                merge = self.controller.merges.pop((effect.connection, effect.correlation), None)
+                self.answers[effect.correlation] = (merge or (lambda each: each))(effect.message)
             elif type(effect) in FACTS.values():
                 self.facts.append(effect)
             else:

@@ -105,7 +105,7 @@ def envelope(request: Any, peer: Peer) -> Any:
     """
     if type(request) in _OF_THE_QUORUM:
         return request
-    return EnvelopeRequest(request, peer.principal, peer.client_id)
+    return EnvelopeRequest(request, peer.principal, peer.client_id, peer.host)
 
 
 def api_versions(image: MetadataImage, kraft_version: int) -> ApiVersionsResponse:

@@ -27,6 +27,7 @@ from kafkasim.model.controller.common.deltas.snapshot import (
 from kafkasim.model.controller.common.image import MetadataImage
 from kafkasim.model.controller.common.responses import api_versions, not_controller
 from kafkasim.model.controller.kraft.active import LANE, ActiveController
+from kafkasim.model.controller.kraft.apis import ControllerApis
 from kafkasim.model.controller.kraft.committed import CommittedMetadata
 from kafkasim.model.controller.kraft.managers.mutation_quota import (
     ControllerMutationQuotaManager,
@@ -117,6 +118,12 @@ class Controller(Process):
         # (epoch, end offset to be replayed first, what ended the leadership before in words)
         self._claim: tuple[int, int, str] | None = None
         self._inbox: deque[Callable[[int], None]] = deque()
+        self._apis: ControllerApis | None = None
+        if config.authorizer_class_name:
+            self._apis = ControllerApis(
+                self, self.committed.image, config, rules.authorizer,
+                lambda: self.active is not None, self._serve,
+            )  # fmt: skip
         self.listeners = Listeners(self)
         self.raft = self.new_raft(rules, now)
 
@@ -158,8 +165,15 @@ class Controller(Process):
     def on_request(self, item: Request, now: int) -> None:
         """Serve requests of the quorum on lane ``raft`` and all others on lane ``controller``."""
         envelope = item.message if type(item.message) is EnvelopeRequest else None
-        if envelope is not None:
+        if envelope is None:
+            self._serve(item, now)
+        elif self._apis is not None:
+            self._apis.handle(item, now)
+        else:
             item = Request(item.connection, item.correlation, envelope.request, item.received_us)
+            self._serve(item, now, envelope)
+
+    def _serve(self, item: Request, now: int, envelope: EnvelopeRequest | None = None) -> None:
         if type(item.message) is ApiVersionsRequest:
             response = api_versions(self.committed.image, self.raft.kraft_version())
             self.out.append(Respond(item.connection, item.correlation, response))

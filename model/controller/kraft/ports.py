@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from kafkasim.model.controller.common.acls import AuthorizerRules
 from kafkasim.model.controller.kraft.rules import ControllerRules
 from kafkasim.model.effects import Request
 from kafkasim.model.raft.rules import RaftRules
@@ -15,6 +16,8 @@ from kafkasim.model.storage.rules import StorageRules
 class PartRules(Protocol):
     """The rules of a controller's parts."""
 
+    @property
+    def authorizer(self) -> AuthorizerRules: ...
     @property
     def controller(self) -> ControllerRules: ...
     @property

@@ -20,6 +20,7 @@ class EnvelopeRequest(Message):
     request: Any
     principal: str  # User:alice
     client_id: str
+    client_host: str
 
     def wire_size(self) -> int:
         size: int = self.request.wire_size()

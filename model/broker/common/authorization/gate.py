@@ -9,9 +9,8 @@ The partitions of a Fetch are those of its session, so a Fetch is checked where 
 (:meth:`AuthorizedApis.refuse_fetch`), and so is a ShareFetch. Without ``authorizer.class.name``
 none of this exists.
 
-Deviations from Kafka: what an operator asks of the controller is authorized by the broker that
-forwards it, on its own image, where Kafka's controller decides on its. Left out: the authorized
-operations in answers.
+What a KRaft broker forwards, the controller authorizes on its own image (ControllerApis). Left out:
+the authorized operations in answers.
 """
 
 from __future__ import annotations
@@ -19,10 +18,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from kafkasim.model.broker.common.authorization.access import Access, AccessLog
-from kafkasim.model.broker.common.authorization.parts import PARTS, divide
+from kafkasim.model.broker.common.authorization.parts import PARTS
 from kafkasim.model.broker.common.authorization.whole import WHOLE, refused
 from kafkasim.model.controller.common.acls import Authorizer, selects
+from kafkasim.model.controller.common.authorization.access import Access, AccessLog
+from kafkasim.model.controller.common.authorization.privileges import divide, refusal_of
 from kafkasim.model.effects import Close, Process, Request
 from kafkasim.model.errors import Errors
 from kafkasim.model.messages import (
@@ -74,19 +74,17 @@ class AuthorizedApis:
         """Refuse a request, or serve of it what its sender may have."""
         access, request = self._access(item), item.message
         kind = type(request)
-        for check in WHOLE.get(kind, ()):
-            error = check(access, request)
-            if error is not NONE:
-                self._refuse(item, error, now)
-                return
-        if kind is DescribeAclsRequest:
+        error = refusal_of(WHOLE.get(kind, ()), access, request)
+        if error is not NONE:
+            self._refuse(item, error, now)
+        elif kind is DescribeAclsRequest:
             self._describe(item, now)
         elif kind is AddPartitionsToTxnRequest:
             self._add_partitions(access, item, now)
         elif kind is MetadataRequest:
             self._name_topics(access, item, now)
         elif kind in PARTS:
-            self._serve_parts(item, *divide(access, request), now)
+            self._serve_parts(item, *divide(PARTS[kind], access, request), now)
         else:
             if kind in _LISTS:
                 self._merge(item, _LISTS[kind](access))
@@ -169,11 +167,11 @@ class AuthorizedApis:
 
     def _name_topics(self, access: Access, item: Request, now: int) -> None:
         """Serve Metadata: a topic that does not exist may be created by whoever may CREATE it."""
-        served, merge = divide(access, item.message)
+        served, merge = divide(PARTS[MetadataRequest], access, item.message)
         names = served.topics or ()
         creates = served.allow_auto_topic_creation and self._creates_topics
         missing = [name for name in names if creates and self._image.topic_by_name(name) is None]
-        if missing and not access.may_with_cluster(CREATE):
+        if missing and not access.may_with_cluster(CREATE, log_denied=False):
             denied = [name for name in missing if not access.may(CREATE, TOPIC, name)]
             if denied:
                 kept = tuple([name for name in names if name not in denied])
@@ -201,11 +199,15 @@ def _with_denied(merge: Callable[[Any], Any] | None, names: list[str]) -> Callab
 
 def _listed_groups(access: Access) -> Callable[[Any], Any]:
     """Whoever may describe the cluster sees all groups, others those that they may describe."""
-    if access.may_with_cluster(DESCRIBE):
+    if access.may_with_cluster(DESCRIBE, log_denied=False):
         return lambda answer: answer
 
     def only_described(answer: Any) -> Any:
-        seen = [each for each in answer.groups if access.may(DESCRIBE, GROUP, each.group_id)]
+        seen = [
+            each
+            for each in answer.groups
+            if access.may(DESCRIBE, GROUP, each.group_id, log_denied=False)
+        ]
         return replace(answer, groups=tuple(seen))
 
     return only_described

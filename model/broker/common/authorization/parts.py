@@ -6,25 +6,25 @@ it exists.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
-from kafkasim.model.broker.common.authorization.access import Access
 from kafkasim.model.broker.common.authorization.whole import refused_produce
+from kafkasim.model.controller.common.authorization.access import Access
+from kafkasim.model.controller.common.authorization.privileges import (
+    GROUP_FAILED,
+    TOPIC_FAILED,
+    Check,
+    Parts,
+    of_topic,
+)
 from kafkasim.model.errors import Errors
 from kafkasim.model.messages import (
-    AlterableConfig,
     ConsumerGroupDescribeRequest,
-    CreatePartitionsRequest,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
     DeleteGroupsRequest,
     DeleteGroupsResponse,
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
     DeleteRecordsResponse,
-    DeleteTopicsRequest,
     DescribedConsumerGroup,
     DescribedGroup,
     DescribedTransaction,
@@ -33,7 +33,6 @@ from kafkasim.model.messages import (
     DescribeProducersRequest,
     DescribeTransactionsRequest,
     EpochEndOffset,
-    IncrementalAlterConfigsRequest,
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     MetadataRequest,
@@ -47,12 +46,8 @@ from kafkasim.model.messages import (
     ProduceResponse,
     TxnOffsetCommitRequest,
 )
-from kafkasim.model.messages.clients import admin
 from kafkasim.model.messages.clients.acls import (
-    ALTER,
-    ALTER_CONFIGS,
     CLUSTER_ACTION,
-    CREATE,
     DELETE,
     DESCRIBE,
     GROUP,
@@ -61,63 +56,19 @@ from kafkasim.model.messages.clients.acls import (
     TRANSACTIONAL_ID,
     WRITE,
 )
-from kafkasim.model.values import value
-
-TOPIC_FAILED = Errors.TOPIC_AUTHORIZATION_FAILED
-
-
-@value
-class Parts:
-    """How one request is divided: its field with the parts, and the answer's with their results.
-
-    ``error(access, part)`` is NONE for a part that is allowed. ``refused(part, error)`` is its
-    result. ``nothing`` is the answer that the refused parts join if no other part is left; None:
-    the request is served without any.
-    """
-
-    parts: str
-    results: str
-    error: Callable[[Access, Any], Errors]
-    refused: Callable[[Any, Errors], Any]
-    nothing: Any = None
-
-
-def of_topic(operation: str, topic: Callable[[Any], str]) -> Callable[[Access, Any], Errors]:
-    """Return a check of what is done with the topic of a part."""
-
-    def error(access: Access, part: Any) -> Errors:
-        return Errors.NONE if access.may(operation, TOPIC, topic(part)) else TOPIC_FAILED
-
-    return error
 
 
 def _of_epochs(access: Access, part: Any) -> Errors:
     """Followers ask, and since KIP-320 consumers (handleOffsetForLeaderEpochRequest)."""
-    if access.may_with_cluster(CLUSTER_ACTION) or access.may(DESCRIBE, TOPIC, part.tp.topic):
+    if access.may_with_cluster(CLUSTER_ACTION, False) or access.may(DESCRIBE, TOPIC, part.tp.topic):
         return Errors.NONE
     return TOPIC_FAILED
 
 
-def _of_new_topic(access: Access, part: Any) -> Errors:
-    if access.may_with_cluster(CREATE) or access.may(CREATE, TOPIC, part.topic):
-        return Errors.NONE
-    return TOPIC_FAILED
-
-
-def _of_config(access: Access, part: AlterableConfig) -> Errors:
-    if part.resource_type == admin.TOPIC:
-        return of_topic(ALTER_CONFIGS, lambda each: str(each.resource_name))(access, part)
-    if part.resource_type == admin.GROUP:
-        allowed = access.may(ALTER_CONFIGS, GROUP, part.resource_name)
-        return Errors.NONE if allowed else Errors.GROUP_AUTHORIZATION_FAILED
-    allowed = access.may_with_cluster(ALTER_CONFIGS)
-    return Errors.NONE if allowed else Errors.CLUSTER_AUTHORIZATION_FAILED
-
-
-def _of_group(operation: str) -> Callable[[Access, Any], Errors]:
+def _of_group(operation: str) -> Check:
     def error(access: Access, part: Any) -> Errors:
         allowed = access.may(operation, GROUP, part)
-        return Errors.NONE if allowed else Errors.GROUP_AUTHORIZATION_FAILED
+        return Errors.NONE if allowed else GROUP_FAILED
 
     return error
 
@@ -213,75 +164,5 @@ PARTS: dict[type, Parts] = {
         _of_transactional_id,
         lambda part, error: DescribedTransaction(error, part, "", 0, 0, 0, 0, ()),
     ),
-    CreateTopicsRequest: Parts(
-        "topics",
-        "results",
-        _of_new_topic,
-        lambda part, error: (part.topic, error, "Authorization failed."),
-        CreateTopicsResponse(()),
-    ),
-    DeleteTopicsRequest: Parts(
-        "topics",
-        "results",
-        of_topic(DELETE, lambda part: str(part[0])),
-        lambda part, error: (*part, error, error.name),
-    ),
-    CreatePartitionsRequest: Parts(
-        "topics",
-        "results",
-        of_topic(ALTER, lambda part: str(part.topic)),
-        lambda part, error: (part.topic, error, ""),
-    ),
-    IncrementalAlterConfigsRequest: Parts(
-        "resources",
-        "results",
-        _of_config,
-        lambda part, error: (part.resource_type, part.resource_name, error, ""),
-    ),
 }
 """The requests whose parts are allowed or refused one by one."""
-
-Merge = Callable[[Any], Any]
-
-
-def divide(access: Access, request: Any) -> tuple[Any, Merge | None]:
-    """Return what is left to serve of a request, and how its answer becomes that to all of it.
-
-    None is left if the refused parts are all that there is to say. A request all of whose parts are
-    allowed comes back as it is, without a merge. Each part is checked once, in order.
-    """
-    of = PARTS[type(request)]
-    asked = getattr(request, of.parts)
-    if asked is None:  # all: what may not be described is left out of the answer
-        return request, _only_allowed(access, of)
-    kept: list[Any] = []
-    refused: list[Any] = []
-    for part in asked:
-        error = of.error(access, part)
-        if error is Errors.NONE:
-            kept.append(part)
-        else:
-            refused.append(of.refused(part, error))
-    if not refused:
-        return request, None
-
-    def merge(answer: Any) -> Any:
-        answer = of.nothing if answer is None else answer
-        return replace(answer, **{of.results: (*getattr(answer, of.results), *refused)})
-
-    if not kept and of.nothing is not None:
-        return None, merge
-    return replace(request, **{of.parts: tuple(kept)}), merge
-
-
-def _only_allowed(access: Access, of: Parts) -> Merge:
-    def merge(answer: Any) -> Any:
-        found = [
-            each
-            for each in getattr(answer, of.results)
-            if of.error(access, each.topic if isinstance(each, MetadataTopic) else each.tp)
-            is Errors.NONE
-        ]
-        return replace(answer, **{of.results: tuple(found)})
-
-    return merge

@@ -9,7 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kafkasim.model.broker.common.authorization.access import Access
+from kafkasim.model.controller.common.authorization.access import Access
+from kafkasim.model.controller.common.authorization.privileges import (
+    CLUSTER_FAILED,
+    GROUP_FAILED,
+    TOPIC_FAILED,
+    Check,
+    of_cluster,
+    of_group,
+)
 from kafkasim.model.controller.common.responses import failed
 from kafkasim.model.errors import Errors
 from kafkasim.model.group.classic.responses import refusal
@@ -20,18 +28,11 @@ from kafkasim.model.messages import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
     AddRaftVoterRequest,
-    AlterClientQuotasRequest,
-    AlterPartitionReassignmentsRequest,
     ConsumerGroupHeartbeatRequest,
-    CreateAclsRequest,
-    CreateAclsResponse,
-    DeleteAclsRequest,
-    DeleteAclsResponse,
     DescribeAclsRequest,
     DescribeAclsResponse,
     DescribeClientQuotasRequest,
     DescribeQuorumRequest,
-    ElectLeadersRequest,
     EndTxnRequest,
     EndTxnResponse,
     FindCoordinatorRequest,
@@ -41,7 +42,6 @@ from kafkasim.model.messages import (
     InitProducerIdResponse,
     JoinGroupRequest,
     LeaveGroupRequest,
-    ListPartitionReassignmentsRequest,
     OffsetCommitRequest,
     OffsetDeleteRequest,
     OffsetFetchRequest,
@@ -52,14 +52,11 @@ from kafkasim.model.messages import (
     SyncGroupRequest,
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
-    UnregisterBrokerRequest,
-    UpdateFeaturesRequest,
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
 from kafkasim.model.messages.clients.acls import (
     ALTER,
-    ALTER_CONFIGS,
     CLUSTER_ACTION,
     DELETE,
     DESCRIBE,
@@ -74,25 +71,7 @@ from kafkasim.model.messages.clients.acls import (
 from kafkasim.model.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
 NONE = Errors.NONE
-GROUP_FAILED = Errors.GROUP_AUTHORIZATION_FAILED
-CLUSTER_FAILED = Errors.CLUSTER_AUTHORIZATION_FAILED
 TRANSACTIONAL_ID_FAILED = Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-
-Check = Callable[[Access, Any], Errors]
-
-
-def _group(operation: str) -> Check:
-    def check(access: Access, request: Any) -> Errors:
-        return NONE if access.may(operation, GROUP, request.group_id) else GROUP_FAILED
-
-    return check
-
-
-def _cluster(operation: str) -> Check:
-    def check(access: Access, _request: Any) -> Errors:
-        return NONE if access.may_with_cluster(operation) else CLUSTER_FAILED
-
-    return check
 
 
 def _transaction(access: Access, request: Any) -> Errors:
@@ -107,7 +86,9 @@ def _producer_id(access: Access, request: InitProducerIdRequest) -> Errors:
     """(handleInitProducerIdRequest, KIP-679)"""
     if request.transactional_id is not None:
         return _transaction(access, request)
-    if access.may_with_cluster(IDEMPOTENT_WRITE) or access.may_with_any(WRITE, TOPIC):
+    if access.may_with_cluster(IDEMPOTENT_WRITE, log_denied=False) or access.may_with_any(
+        WRITE, TOPIC
+    ):
         return NONE
     return CLUSTER_FAILED
 
@@ -116,7 +97,7 @@ def _added_partitions(access: Access, request: AddPartitionsToTxnRequest) -> Err
     """Brokers verify for many transactions; a client asks for its own (parts.py)."""
     if all(not each.verify_only for each in request.transactions):
         return NONE
-    return _cluster(CLUSTER_ACTION)(access, request)
+    return of_cluster(CLUSTER_ACTION)(access, request)
 
 
 def _coordinator(access: Access, request: FindCoordinatorRequest) -> Errors:
@@ -133,46 +114,38 @@ def _subscription(access: Access, request: ConsumerGroupHeartbeatRequest) -> Err
     """Refuse a subscription to topics that the member may not describe (KAFKA-18813)."""
     for topic in request.subscribed_topic_names or ():
         if not access.may(DESCRIBE, TOPIC, topic):
-            return Errors.TOPIC_AUTHORIZATION_FAILED
+            return TOPIC_FAILED
     return NONE
 
 
-def _markers(access: Access, _request: WriteTxnMarkersRequest) -> Errors:
-    if access.may_with_cluster(ALTER) or access.may_with_cluster(CLUSTER_ACTION):
+def _markers(access: Access, request: WriteTxnMarkersRequest) -> Errors:
+    if access.may_with_cluster(ALTER, log_denied=False):
         return NONE
-    return CLUSTER_FAILED
+    return of_cluster(CLUSTER_ACTION)(access, request)
 
 
 WHOLE: dict[type, tuple[Check, ...]] = {
     ProduceRequest: (_transaction,),
     InitProducerIdRequest: (_producer_id,),
     AddPartitionsToTxnRequest: (_added_partitions,),
-    AddOffsetsToTxnRequest: (_transaction, _group(READ)),
+    AddOffsetsToTxnRequest: (_transaction, of_group(READ)),
     EndTxnRequest: (_transaction,),
-    TxnOffsetCommitRequest: (_transaction, _group(READ)),
+    TxnOffsetCommitRequest: (_transaction, of_group(READ)),
     WriteTxnMarkersRequest: (_markers,),
     FindCoordinatorRequest: (_coordinator,),
-    JoinGroupRequest: (_group(READ),),
-    SyncGroupRequest: (_group(READ),),
-    HeartbeatRequest: (_group(READ),),
-    LeaveGroupRequest: (_group(READ),),
-    ConsumerGroupHeartbeatRequest: (_group(READ), _subscription),
-    OffsetCommitRequest: (_group(READ),),
-    OffsetFetchRequest: (_group(DESCRIBE),),
-    OffsetDeleteRequest: (_group(DELETE),),
-    CreateAclsRequest: (_cluster(ALTER),),
-    DeleteAclsRequest: (_cluster(ALTER),),
-    DescribeAclsRequest: (_cluster(DESCRIBE),),
-    AlterClientQuotasRequest: (_cluster(ALTER_CONFIGS),),
-    DescribeClientQuotasRequest: (_cluster(DESCRIBE_CONFIGS),),
-    ElectLeadersRequest: (_cluster(ALTER),),
-    AlterPartitionReassignmentsRequest: (_cluster(ALTER),),
-    ListPartitionReassignmentsRequest: (_cluster(DESCRIBE),),
-    UnregisterBrokerRequest: (_cluster(ALTER),),
-    UpdateFeaturesRequest: (_cluster(ALTER),),
-    AddRaftVoterRequest: (_cluster(ALTER),),
-    RemoveRaftVoterRequest: (_cluster(ALTER),),
-    DescribeQuorumRequest: (_cluster(DESCRIBE),),
+    JoinGroupRequest: (of_group(READ),),
+    SyncGroupRequest: (of_group(READ),),
+    HeartbeatRequest: (of_group(READ),),
+    LeaveGroupRequest: (of_group(READ),),
+    ConsumerGroupHeartbeatRequest: (of_group(READ), _subscription),
+    OffsetCommitRequest: (of_group(READ),),
+    OffsetFetchRequest: (of_group(DESCRIBE),),
+    OffsetDeleteRequest: (of_group(DELETE),),
+    DescribeAclsRequest: (of_cluster(DESCRIBE),),
+    DescribeClientQuotasRequest: (of_cluster(DESCRIBE_CONFIGS),),
+    AddRaftVoterRequest: (of_cluster(ALTER),),
+    RemoveRaftVoterRequest: (of_cluster(ALTER),),
+    DescribeQuorumRequest: (of_cluster(DESCRIBE),),
 }
 """What each request needs before any of it is looked at."""
 
@@ -217,11 +190,5 @@ _OF_PARTS: dict[type, Callable[[Any, Errors], Any]] = {
                 for marker in request.markers
             ]
         )
-    ),
-    CreateAclsRequest: lambda request, error: CreateAclsResponse(
-        NONE, ((error, ""),) * len(request.bindings)
-    ),
-    DeleteAclsRequest: lambda request, error: DeleteAclsResponse(
-        NONE, ((error, "", ()),) * len(request.filters)
     ),
 }

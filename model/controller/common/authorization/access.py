@@ -1,10 +1,11 @@
 """Asking the authorizer on behalf of one request (AuthHelper), and telling what it said.
 
-A broker decides on its own image, at every request; nothing is remembered for a connection.
+A node decides on its own image, at every request; nothing is remembered for a connection.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from kafkasim.model.controller.common.acls import Action, Authorizer, Decision, acl_text
@@ -14,29 +15,32 @@ from kafkasim.model.messages.clients.acls import CLUSTER, CLUSTER_NAME
 
 
 class Image(Protocol):
-    """What of a metadata image is told: how far it has come."""
+    """What of a metadata image is asked for: how far it has come, and its topics."""
 
     @property
     def offset(self) -> int: ...
+    @property
+    def topics(self) -> Mapping[str, Any]: ...  # by id
+    def topic_by_name(self, name: str) -> Any: ...
 
 
 class AccessLog:
-    """The decisions of one broker (kafka.authorizer.logger).
+    """The decisions of one node (kafka.authorizer.logger).
 
     Each is told once: a decision that is made again, by the same entry, is no news.
     """
 
     def __init__(self, authorizer: Authorizer, image: Image, out: list[Any]) -> None:
+        self.image = image
         self._authorizer = authorizer
-        self._image = image
         self._out = out
         self._told: dict[Action, Decision] = {}
 
-    def allows(self, action: Action, by_type: bool = False) -> bool:
-        """Decide, and tell if that is new."""
+    def allows(self, action: Action, by_type: bool = False, log_denied: bool = True) -> bool:
+        """Decide, and tell if that is new. ``log_denied``: whether a refusal is told."""
         decide = self._authorizer.decide_by_type if by_type else self._authorizer.decide
         decision = decide(action)
-        if self._told.get(action) != decision:
+        if self._told.get(action) != decision and (decision.allowed or log_denied):
             self._told[action] = decision
             rule = "" if decision.rule is None else acl_text(decision.rule)
             self._out.append(
@@ -48,7 +52,7 @@ class AccessLog:
                     "" if by_type else action.name,
                     decision.allowed,
                     rule,
-                    self._image.offset,
+                    self.image.offset,
                 )
             )
         return decision.allowed
@@ -63,10 +67,14 @@ class Access:
         self._log = log
         self._peer = peer
 
-    def may(self, operation: str, resource_type: str, name: str) -> bool:
-        """Return whether it may do something with a resource."""
+    def may(self, operation: str, resource_type: str, name: str, log_denied: bool = True) -> bool:
+        """Return whether it may do something with a resource.
+
+        ``log_denied`` False: another privilege may allow the same, so a refusal is not told.
+        """
         peer = self._peer
-        return self._log.allows(Action(peer.principal, peer.host, operation, resource_type, name))
+        action = Action(peer.principal, peer.host, operation, resource_type, name)
+        return self._log.allows(action, log_denied=log_denied)
 
     def may_with_any(self, operation: str, resource_type: str) -> bool:
         """Return whether there may be a resource of the type with which it may do something."""
@@ -74,6 +82,15 @@ class Access:
         action = Action(peer.principal, peer.host, operation, resource_type, "hardcode")
         return self._log.allows(action, by_type=True)
 
-    def may_with_cluster(self, operation: str) -> bool:
+    def may_with_cluster(self, operation: str, log_denied: bool = True) -> bool:
         """Return whether it may do something with the cluster."""
-        return self.may(operation, CLUSTER, CLUSTER_NAME)
+        return self.may(operation, CLUSTER, CLUSTER_NAME, log_denied)
+
+    def knows_topic(self, name: str) -> bool:
+        """Return whether the node's image has a topic, for answers that may tell so."""
+        return self._log.image.topic_by_name(name) is not None
+
+    def topic_name(self, topic_id: str) -> str | None:
+        """Return the name of a topic that a request names by its id, None for an unknown one."""
+        topic = self._log.image.topics.get(topic_id)
+        return None if topic is None else str(topic.name)
