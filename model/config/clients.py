@@ -113,6 +113,7 @@ class ConsumerConfig(ClientConfig):
     """
 
     kind: ClassVar[str] = "consumer"
+    protocol_type: ClassVar[str] = "consumer"  # of its group
 
     group_protocol: str = setting("classic", allowed=("classic", "consumer"))
     group_remote_assignor: str | None = setting(None)  # None: the broker's default
@@ -176,6 +177,11 @@ class ConsumerConfig(ClientConfig):
                     f"{name!r} is not one of {', '.join(ASSIGNOR_CLASSES)}, their classes, or"
                     " module:name",
                 )
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """How long a rebalance waits for the member (GroupRebalanceConfig)."""
+        return self.max_poll_interval_ms
 
     def _refuse_classic_settings(self) -> None:
         """Refuse what the consumer protocol does not use (checkUnsupportedConfigsPostProcess).

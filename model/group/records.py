@@ -100,7 +100,7 @@ def group_size(metadata: GroupMetadataValue) -> int:
     for member in metadata.members:
         total += 24 + CLIENT_HOST_SIZE + len(member.member_id) + len(member.instance_id or "")
         total += len(member.client_id) + subscription_size(member.subscription)
-        data = len(user_data_of(member.assignment))
+        data = _user_data_size(user_data_of(member.assignment))
         total += _partitions_size(member.assignment) + data + 6 if member.assignment or data else 0
     return total
 

@@ -151,38 +151,15 @@ async def read_to_end(
                 take(record[1])
 
 
-class SourceTask:
-    """Copies records (MirrorSourceTask in a WorkerSourceTask, at least once)."""
+class SourceConnector:
+    """Finds what there is to mirror (MirrorSourceConnector)."""
 
     def __init__(self, port: ClientPort, flow: Flow) -> None:
         self._port = port
         self._flow = flow
-        self._writer = OffsetSyncWriter(flow.rules, flow.config.offset_lag_max)
-        self._stored: dict[TopicPartition, int] = {}  # source offsets, as Connect has stored them
-        self._wanted: tuple[TopicPartition, ...] = ()
-        # SubmittedRecords: [offset, whether it is acknowledged], in the order of the sends
-        self._submitted: dict[TopicPartition, deque[list[int]]] = {}
-        self._committable: dict[TopicPartition, int] = {}
-        flow.contents.in_flight.clear()
+        self.partitions: tuple[TopicPartition, ...] = ()  # of the source, sorted
 
-    async def run(self) -> None:
-        """Mirror for ever."""
-        flow, port = self._flow, self._port
-        await read_to_end(port, "offsets", flow.offsets_topic, self._load)
-        await again(self._refresh)
-        flush_s = flow.config.offset_flush_interval_ms / 1000
-        refresh_s = flow.config.refresh_topics_interval_seconds
-        await asyncio.gather(
-            self._copy(),
-            every(flush_s, self._flush, first=False),
-            every(refresh_s, self._refresh, first=False),
-        )
-
-    def _load(self, record_id: int) -> None:
-        tp, offset = self._flow.contents.said[record_id]
-        self._stored[tp] = offset
-
-    async def _refresh(self) -> None:
+    async def refresh(self) -> None:
         """Find the topics to mirror and create them in the target (refreshTopicPartitions)."""
         port, flow = self._port, self._flow
         found = await port.call("source-admin.metadata", None, False)
@@ -197,16 +174,48 @@ class SourceTask:
         missing = [topic for topic in wanted if topic.topic not in there]
         if missing:
             await create(port, "target-admin", *missing)
-        self._wanted = tuple(
+        self.partitions = tuple(
             [TopicPartition(topic, p) for topic in sorted(topics) for p in range(topics[topic])]
         )
+
+
+class SourceTask:
+    """Copies records (MirrorSourceTask in a WorkerSourceTask, at least once)."""
+
+    def __init__(self, port: ClientPort, flow: Flow, connector: SourceConnector) -> None:
+        self._port = port
+        self._flow = flow
+        self._connector = connector
+        self._writer = OffsetSyncWriter(flow.rules, flow.config.offset_lag_max)
+        self._stored: dict[TopicPartition, int] = {}  # source offsets, as Connect has stored them
+        # SubmittedRecords: [offset, whether it is acknowledged], in the order of the sends
+        self._submitted: dict[TopicPartition, deque[list[int]]] = {}
+        self._committable: dict[TopicPartition, int] = {}
+        flow.contents.in_flight.clear()
+
+    async def run(self) -> None:
+        """Mirror for ever."""
+        flow, port = self._flow, self._port
+        await read_to_end(port, "offsets", flow.offsets_topic, self._load)
+        await again(self._connector.refresh)
+        flush_s = flow.config.offset_flush_interval_ms / 1000
+        refresh_s = flow.config.refresh_topics_interval_seconds
+        await asyncio.gather(
+            self._copy(),
+            every(flush_s, self._flush, first=False),
+            every(refresh_s, self._connector.refresh, first=False),
+        )
+
+    def _load(self, record_id: int) -> None:
+        tp, offset = self._flow.contents.said[record_id]
+        self._stored[tp] = offset
 
     async def _copy(self) -> None:
         assigned: tuple[TopicPartition, ...] = ()
         while True:
-            if self._wanted != assigned:
+            if self._connector.partitions != assigned:
                 await self._settle()
-                assigned = self._wanted
+                assigned = self._connector.partitions
                 await self._assign(assigned)
             if not assigned:
                 await asyncio.sleep(POLL_MS / 1000)
@@ -340,7 +349,7 @@ class MirrorApplication:
         )  # fmt: skip
         syncs = internal_topic(flow.syncs_topic, config.offset_syncs_topic_replication_factor)
         await create(port, "source-admin", syncs)
-        tasks: list[Awaitable[None]] = [SourceTask(port, flow).run()]
+        tasks: list[Awaitable[None]] = [SourceTask(port, flow, SourceConnector(port, flow)).run()]
         if config.emit_checkpoints_enabled:
             tasks.append(self.checkpoints(port, flow))
         sides = ("target", "source") if flow.emits_back else ("target",)

@@ -63,13 +63,13 @@ def _group(value: GroupMetadataValue) -> bytes:
 
 def _member(member: MemberMetadata) -> bytes:
     """Return a member; of simulated members neither subscription nor assignment has bytes."""
-    told = member.subscription.user_data
+    told, given = member.subscription.user_data, user_data_of(member.assignment)
     who = [member.member_id, member.instance_id, member.client_id, LOCAL_HOST]
     return (
         b"".join([_string(each) for each in who])
         + struct.pack(">ii", member.rebalance_timeout_ms, member.session_timeout_ms)
         + _bytes(told if isinstance(told, bytes) else b"")
-        + _bytes(bytes(user_data_of(member.assignment)))
+        + _bytes(given if isinstance(given, bytes) else b"")
     )
 
 

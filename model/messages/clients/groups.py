@@ -83,20 +83,20 @@ class AssignedPartitions(tuple[TopicPartition, ...]):
     """The partitions of a member with what the leader's assignor tells the member's.
 
     Models ConsumerProtocolAssignment. The group coordinator keeps it as it is. It equals the tuple
-    of its partitions: comparisons leave the user data out.
+    of its partitions: comparisons leave the user data out. A worker of Connect has no partitions.
     """
 
-    user_data: bytes
+    user_data: Any
 
     def __new__(
-        cls, partitions: Iterable[TopicPartition], user_data: bytes = b""
+        cls, partitions: Iterable[TopicPartition], user_data: Any = b""
     ) -> AssignedPartitions:
         made = super().__new__(cls, partitions)
         made.user_data = user_data
         return made
 
 
-def user_data_of(partitions: tuple[TopicPartition, ...]) -> bytes:
+def user_data_of(partitions: tuple[TopicPartition, ...]) -> Any:
     """Return the user data of a member's assignment, b"" if its assignor has none."""
     return partitions.user_data if isinstance(partitions, AssignedPartitions) else b""
 

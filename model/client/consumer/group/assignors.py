@@ -113,7 +113,7 @@ class GroupAssignors:
         self._assigned = self._known(wanted)
         return {topic: self._racks_of(topic) for topic in wanted}
 
-    def assign(self, response: JoinGroupResponse) -> tuple[tuple[str, Partitions], ...]:
+    def assign(self, response: JoinGroupResponse, now: int) -> tuple[tuple[str, Partitions], ...]:
         """Assign the partitions of all members' topics.
 
         Raises:

@@ -17,9 +17,12 @@ from kafkasim.model.messages import HeartbeatRequest, HeartbeatResponse
 
 if TYPE_CHECKING:
     from kafkasim.model.client.consumer.group.lookup import CoordinatorLookup
-    from kafkasim.model.client.consumer.group.membership import MemberEvents, Membership
+    from kafkasim.model.client.consumer.group.membership import (
+        MemberEvents,
+        Membership,
+        RebalanceConfig,
+    )
     from kafkasim.model.client.consumer.poll import Poll
-    from kafkasim.model.config import ConsumerConfig
 
 MEMBER_ERRORS = (Errors.ILLEGAL_GENERATION, Errors.UNKNOWN_MEMBER_ID, Errors.FENCED_INSTANCE_ID)
 """The coordinator does not have this member in this generation."""
@@ -30,7 +33,7 @@ class Heartbeat:
 
     def __init__(
         self,
-        config: ConsumerConfig,
+        config: RebalanceConfig,
         lookup: CoordinatorLookup,
         membership: Membership,
         member: MemberEvents,
@@ -44,7 +47,7 @@ class Heartbeat:
         self._process = poll.process
         self._interval_us = config.heartbeat_interval_ms * 1000
         self._session_us = config.session_timeout_ms * 1000
-        self._max_poll_us = config.max_poll_interval_ms * 1000
+        self._max_poll_us = config.rebalance_timeout_ms * 1000
         self._last_poll_us = 0
         self._next_us = 0
         self._look_us = 0  # when to look for the coordinator next, while it is unknown

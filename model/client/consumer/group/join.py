@@ -8,7 +8,7 @@ the coordinator asked for that, else after a backoff.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kafkasim.model.channel import Failed
 from kafkasim.model.client.consumer.group.membership import MemberState
@@ -23,12 +23,15 @@ from kafkasim.model.messages import (
 from kafkasim.model.records import TopicPartition
 
 if TYPE_CHECKING:
-    from kafkasim.model.client.consumer.group.assignors import GroupAssignors
     from kafkasim.model.client.consumer.group.heartbeat import Heartbeat
     from kafkasim.model.client.consumer.group.lookup import CoordinatorLookup
-    from kafkasim.model.client.consumer.group.membership import MemberEvents, Membership
+    from kafkasim.model.client.consumer.group.membership import (
+        MemberEvents,
+        Membership,
+        RebalanceConfig,
+    )
     from kafkasim.model.client.consumer.poll import Poll
-    from kafkasim.model.config import ConsumerConfig
+    from kafkasim.model.messages import Subscription
 
 JOIN_TIMEOUT_EXTRA_US = 5_000_000  # AbstractCoordinator.JOIN_GROUP_TIMEOUT_LAPSE
 UNKNOWN_COORDINATOR = (Errors.COORDINATOR_NOT_AVAILABLE, Errors.NOT_COORDINATOR)
@@ -36,17 +39,50 @@ UNKNOWN_COORDINATOR = (Errors.COORDINATOR_NOT_AVAILABLE, Errors.NOT_COORDINATOR)
 Partitions = tuple[TopicPartition, ...]
 
 
+class Assignors(Protocol):
+    """What a member says when it joins, and what it does as the leader.
+
+    The half of AbstractCoordinator that ConsumerCoordinator and WorkerCoordinator fill in.
+    """
+
+    def subscriptions(self) -> tuple[tuple[str, Subscription], ...]:
+        """Return (protocol, subscription) by preference, for JoinGroup (metadata())."""
+        ...
+
+    def watch(self, response: JoinGroupResponse, now: int) -> bool:
+        """Return whether the leader waits for metadata before it assigns."""
+        return False
+
+    def blocks(self, response: JoinGroupResponse) -> bool:
+        """Return whether the application runs the assignor, with :meth:`topics_to_assign`."""
+        return False
+
+    def topics_to_assign(self, response: JoinGroupResponse) -> Any:
+        """Return what an assignor that blocks is given with the members."""
+        return {}
+
+    def assign(self, response: JoinGroupResponse, now: int) -> tuple[tuple[str, Partitions], ...]:
+        """Return what each member is assigned, for SyncGroup (onLeaderElected)."""
+        ...
+
+    def checked(
+        self, response: JoinGroupResponse, assignment: Any
+    ) -> tuple[tuple[str, Partitions], ...]:
+        """Return an assignment that the application has made, as SyncGroup takes it."""
+        return tuple(assignment.items())
+
+
 class GroupJoin:
     """The JoinGroup and SyncGroup of one member."""
 
     def __init__(
         self,
-        config: ConsumerConfig,
+        config: RebalanceConfig,
         lookup: CoordinatorLookup,
         membership: Membership,
         heartbeat: Heartbeat,
         member: MemberEvents,
-        assignors: GroupAssignors,
+        assignors: Assignors,
         poll: Poll,
     ) -> None:
         self._config = config
@@ -109,16 +145,16 @@ class GroupJoin:
         request = JoinGroupRequest(
             config.group_id,
             config.session_timeout_ms,
-            config.max_poll_interval_ms,
+            config.rebalance_timeout_ms,
             membership.member_id,
             config.group_instance_id,
-            "consumer",
+            config.protocol_type,
             subscriptions,
             config.client_id,
             reason,
         )
         # The response waits for the slowest member, for max.poll.interval.ms at most.
-        slowest_us = config.max_poll_interval_ms * 1000 + JOIN_TIMEOUT_EXTRA_US
+        slowest_us = config.rebalance_timeout_ms * 1000 + JOIN_TIMEOUT_EXTRA_US
         timeout_us = max(channel.request_timeout_us, slowest_us)
         channel.send(request, now, self._on_join, timeout_us)
 
@@ -173,7 +209,7 @@ class GroupJoin:
             self._poll.end_with_event("assign", what, partial(self._assigned, response))
             return
         try:
-            self._sync(response, self._assignors.assign(response), now)
+            self._sync(response, self._assignors.assign(response, now), now)
         except AssignorError as error:
             self._fail(error.error, error)
 
@@ -205,7 +241,7 @@ class GroupJoin:
             response.generation_id,
             response.member_id,
             self._config.group_instance_id,
-            "consumer",
+            self._config.protocol_type,
             response.protocol_name,
             assignments,
         )

@@ -106,6 +106,42 @@ class Membership:
             self.member_id = ""
 
 
+class RebalanceConfig(Protocol):
+    """What a member of any classic group is told (GroupRebalanceConfig)."""
+
+    @property
+    def protocol_type(self) -> str:
+        """The kind of the group: ``consumer``, or ``connect`` for workers."""
+
+    @property
+    def group_id(self) -> str:
+        """The group."""
+
+    @property
+    def group_instance_id(self) -> str | None:
+        """The id of a static member (KIP-345)."""
+
+    @property
+    def client_id(self) -> str:
+        """With it the coordinator makes the member's id."""
+
+    @property
+    def session_timeout_ms(self) -> int:
+        """Without heartbeats for this long the member is removed."""
+
+    @property
+    def heartbeat_interval_ms(self) -> int:
+        """The time between two heartbeats."""
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """How long a member may take to join again, and between two calls of poll()."""
+
+    @property
+    def retry_backoff_ms(self) -> int:
+        """How long the member waits before it joins again after an error."""
+
+
 class MemberEvents(Protocol):
     """What heartbeats and commits may cause in the membership."""
 
