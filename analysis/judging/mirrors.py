@@ -60,7 +60,8 @@ class Copied:
     """One partition of a mirrored topic at the end of the run.
 
     ``source`` is record id by offset in the source, in the order of offsets: what was acknowledged
-    there and what the mirror has read. ``target`` is the first offset in the target by record id.
+    there and what the mirror has read. ``target`` is the first offset in the target by record id,
+    also of the records that the target has removed since.
     """
 
     topic: str  # in the source
@@ -70,6 +71,7 @@ class Copied:
     acknowledged: tuple[int, ...]  # record ids
     target: dict[int, int]
     twice: int  # records that are in the target once more
+    gone: int  # that the target has removed
     removed: dict[int, None]  # offsets that the source removed before the mirror read them
 
     @property
@@ -98,6 +100,7 @@ class Mirrored:
         self._by_node = {each.node: _Followed() for each in self.mirrors}
         self._topics: dict[tuple[str, str], str] = {}  # (cluster, topic) -> its newest id
         self._acked: dict[PartitionKey, dict[int, int]] = {}  # offset -> record id
+        self._copies: dict[PartitionKey, dict[int, int]] = {}  # the same, acknowledged to mirrors
         self._final: dict[PartitionKey, list[tuple[int, int]]] = {}  # (offset, record id)
         # By group and partition, in order: the row, and how far the group had come by then.
         self._done: dict[tuple[str, PartitionKey], list[tuple[int, int]]] = {}
@@ -120,9 +123,10 @@ class Mirrored:
         self._topics[node.partition(".")[0], fact.topic] = fact.topic_id
 
     def on_Acked(self, _seq: int, _t: int, node: str, fact: facts.Acked) -> None:
-        """Take what a cluster has acknowledged to others than mirrors."""
-        if fact.base_offset >= 0 and node not in self._by_node:
-            known = self._acked.setdefault((fact.topic_id, fact.partition), {})
+        """Take what a cluster has acknowledged, to mirrors and to others."""
+        if fact.base_offset >= 0:
+            every = self._copies if node in self._by_node else self._acked
+            known = every.setdefault((fact.topic_id, fact.partition), {})
             known.update(enumerate(fact.record_ids, fact.base_offset))
 
     def on_Polled(self, _seq: int, t: int, node: str, fact: facts.Polled) -> None:
@@ -239,11 +243,13 @@ class Mirrored:
                 each not in copied.target for copied in every for each in copied.acknowledged
             )
             removed = sum(up in c.removed for c in every for up in c.source)
+            copied, gone = sum(len(c.target) for c in every), sum(c.gone for c in every)
             lines.append(
-                f"mirror {mirror.source}->{mirror.target}: {sum(len(c.target) for c in every)}"
-                f" records are in {mirror.target}, {sum(c.twice for c in every)} of them more than"
-                f" once; {lost} that {mirror.source} has acknowledged are not (RPO)"
+                f"mirror {mirror.source}->{mirror.target}: {copied - gone} records are in"
+                f" {mirror.target}, {sum(c.twice for c in every)} of them more than once;"
+                f" {lost} that {mirror.source} has acknowledged are not (RPO)"
                 + (f"; {mirror.source} had removed {removed} before they were read" * (removed > 0))
+                + (f"; {mirror.target} has removed {gone} since they were copied" * (gone > 0))
             )
             groups: dict[str, list[int]] = {}
             for group, _, skipped, again in self._failovers(mirror):
@@ -268,15 +274,26 @@ class Mirrored:
             for number in numbers:
                 key, remote = (topic_id, number), (remote_id, number)
                 acked, seen = self._acked.get(key, {}), read.get(key, {})
-                final, first = self._final.get(remote, []), dict[int, int]()
+                final, first = self._final.get(remote, []), self._removed_copies(remote)
+                left = dict.fromkeys([record for _, record in final])
                 for offset, record in final:
                     first.setdefault(record, offset)
                 whole = dict(sorted({**acked, **seen}.items()))
                 own = {record: first[record] for record in whole.values() if record in first}
-                twice = sum(record in own for _, record in final) - len(own)
+                gone = sum(record not in left for record in own)
+                twice = sum(record in own for _, record in final) - len(own) + gone
                 removed = followed.removed.get(key, {})
                 told = tuple(acked.values())
-                yield Copied(topic, key, remote, whole, told, own, twice, removed)
+                yield Copied(topic, key, remote, whole, told, own, twice, gone, removed)
+
+    def _removed_copies(self, remote: PartitionKey) -> dict[int, int]:
+        """Return the offsets that mirrored records had before the target removed them, by id."""
+        start, cleaned = self._log_starts.get(remote, 0), self._cleaned.get(remote, {})
+        found: dict[int, int] = {}
+        for offset, record in self._copies.get(remote, {}).items():
+            if offset < start or offset in cleaned:
+                found.setdefault(record, offset)
+        return found
 
     def _translations(self, mirror: MirrorSettings) -> Iterator[Finding]:
         """Yield the checkpoints that skip records, and those that go back."""
@@ -379,7 +396,8 @@ class Mirrored:
                     if done > before:
                         own = self._done_by((group, remote), seq)
                         ahead = range(max(own, 0), start)
-                        skipped = [up for up, down in copied.pairs if up >= done and down in ahead]
+                        first = max(done, self._log_starts.get(copied.key, 0))
+                        skipped = [up for up, down in copied.pairs if up >= first and down in ahead]
                         again = sum(up < done and down >= start for up, down in copied.pairs)
                         yield group, copied, skipped, again
                     before = done

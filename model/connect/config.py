@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from kafkasim.model.config.base import MAX_SHORT, Config, long, setting
 from kafkasim.model.connect.policies import (
+    CONFIGS_EXCLUDED,
     EXCLUDED,
     GROUPS_EXCLUDED,
     POLICIES,
@@ -29,6 +30,12 @@ class MirrorConfig(Config):
     replication_policy_separator: str = setting(".")
     replication_factor: int = setting(2, 1)  # of mirrored topics
     heartbeats_replication_enabled: bool = setting(True)
+    sync_topic_configs_enabled: bool = setting(True)
+    sync_topic_configs_interval_seconds: int = long(600, 1)
+    config_properties_exclude: str = setting(CONFIGS_EXCLUDED)
+    use_defaults_from: str = setting("target", allowed=("target", "source"))
+    sync_topic_acls_enabled: bool = setting(True)
+    sync_topic_acls_interval_seconds: int = long(600, 1)
     offset_lag_max: int = long(100, 0)
     emit_checkpoints_enabled: bool = setting(True)
     emit_checkpoints_interval_seconds: int = long(60, 1)

@@ -14,6 +14,14 @@ GROUPS_EXCLUDED = r"console-consumer-.*, connect-.*, __.*"
 """The default of groups.exclude (DefaultGroupFilter)."""
 
 
+CONFIGS_EXCLUDED = (
+    r"follower\.replication\.throttled\.replicas, leader\.replication\.throttled\.replicas,"
+    r" message\.timestamp\.difference\.max\.ms, message\.timestamp\.type,"
+    r" unclean\.leader\.election\.enable, min\.insync\.replicas"
+)
+"""The default of config.properties.exclude (DefaultConfigPropertyFilter)."""
+
+
 class DefaultReplicationPolicy:
     """Topic ``t`` of cluster ``A`` is ``A.t`` elsewhere (DefaultReplicationPolicy)."""
 

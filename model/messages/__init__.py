@@ -53,6 +53,13 @@ from kafkasim.model.messages.clients.admin import (
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
+from kafkasim.model.messages.clients.configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribedConfig,
+)
 from kafkasim.model.messages.clients.consumer_groups import (
     JOIN_GROUP_MEMBER_EPOCH,
     LEAVE_GROUP_MEMBER_EPOCH,
@@ -308,6 +315,10 @@ __all__ = [
     "DescribeAclsResponse",
     "DescribeClientQuotasRequest",
     "DescribeClientQuotasResponse",
+    "DescribeConfigsRequest",
+    "DescribeConfigsResource",
+    "DescribeConfigsResponse",
+    "DescribeConfigsResult",
     "DescribeGroupsRequest",
     "DescribeGroupsResponse",
     "DescribeProducersPartition",
@@ -317,6 +328,7 @@ __all__ = [
     "DescribeQuorumResponse",
     "DescribeTransactionsRequest",
     "DescribeTransactionsResponse",
+    "DescribedConfig",
     "DescribedConsumerGroup",
     "DescribedConsumerGroupMember",
     "DescribedGroup",

@@ -19,6 +19,7 @@ def members(scenario: Scenario) -> dict[str, Scenario]:
             duration=scenario.duration,
             cluster=each.cluster,
             topics=each.topics,
+            acls=each.acls,
             workload=each.workload,
             streams=each.streams,
             faults=each.faults,

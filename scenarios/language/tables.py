@@ -545,6 +545,7 @@ class MemberTable(Table):
     site: str | None = Field(None, pattern=NAME)
     cluster: ClusterTable = Field(default_factory=lambda: ClusterTable.model_validate({}))
     topics: list[TopicTable] = []
+    acls: list[AclTable] = Field([], exclude_if=_is_empty)
     workload: list[WorkloadTable] = []
     streams: list[StreamsTable] = Field([], exclude_if=_is_empty)
     faults: list[FaultTable] = []
@@ -562,6 +563,7 @@ class MirrorTable(Table):
     source: str
     target: str
     start: Duration = 0
+    principal: str = Field(ANONYMOUS, pattern=PRINCIPAL)
     config: Properties = {}
 
 

@@ -2,7 +2,7 @@
 
 Each loop is a thread of the node's process. Records of internal topics carry an id; what they say
 is in :class:`Contents`. Left out: the group of workers (this node runs every task), the source
-offsets of heartbeats (they are always 0), topic configs and ACLs, exactly-once source tasks.
+offsets of heartbeats (they are always 0), exactly-once source tasks.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from kafkasim.model.client.exceptions import KafkaError
 from kafkasim.model.connect.config import MirrorConfig
@@ -151,41 +151,25 @@ async def read_to_end(
                 take(record[1])
 
 
-class SourceConnector:
-    """Finds what there is to mirror (MirrorSourceConnector)."""
+class MirroredTopics(Protocol):
+    """What a source task copies."""
 
-    def __init__(self, port: ClientPort, flow: Flow) -> None:
-        self._port = port
-        self._flow = flow
-        self.partitions: tuple[TopicPartition, ...] = ()  # of the source, sorted
+    partitions: tuple[TopicPartition, ...]  # in the source
 
     async def refresh(self) -> None:
-        """Find the topics to mirror and create them in the target (refreshTopicPartitions)."""
-        port, flow = self._port, self._flow
-        found = await port.call("source-admin.metadata", None, False)
-        topics = {t.topic: len(t.partitions) for t in found.topics if flow.takes(t.topic)}
-        known = await port.call("target-admin.metadata", None, False)
-        there = {t.topic for t in known.topics}
-        factor = flow.config.replication_factor
-        wanted = [
-            CreatableTopic(flow.remote(TopicPartition(topic, 0)).topic, partitions, factor, (), ())
-            for topic, partitions in sorted(topics.items())
-        ]
-        missing = [topic for topic in wanted if topic.topic not in there]
-        if missing:
-            await create(port, "target-admin", *missing)
-        self.partitions = tuple(
-            [TopicPartition(topic, p) for topic in sorted(topics) for p in range(topics[topic])]
-        )
+        """Find the topics; create in the target what it has not got."""
+
+    async def run(self) -> None:
+        """Keep them up to date for ever."""
 
 
 class SourceTask:
     """Copies records (MirrorSourceTask in a WorkerSourceTask, at least once)."""
 
-    def __init__(self, port: ClientPort, flow: Flow, connector: SourceConnector) -> None:
+    def __init__(self, port: ClientPort, flow: Flow, topics: MirroredTopics) -> None:
         self._port = port
         self._flow = flow
-        self._connector = connector
+        self._topics = topics
         self._writer = OffsetSyncWriter(flow.rules, flow.config.offset_lag_max)
         self._stored: dict[TopicPartition, int] = {}  # source offsets, as Connect has stored them
         # SubmittedRecords: [offset, whether it is acknowledged], in the order of the sends
@@ -197,13 +181,12 @@ class SourceTask:
         """Mirror for ever."""
         flow, port = self._flow, self._port
         await read_to_end(port, "offsets", flow.offsets_topic, self._load)
-        await again(self._connector.refresh)
+        await again(self._topics.refresh)
         flush_s = flow.config.offset_flush_interval_ms / 1000
-        refresh_s = flow.config.refresh_topics_interval_seconds
         await asyncio.gather(
             self._copy(),
             every(flush_s, self._flush, first=False),
-            every(refresh_s, self._connector.refresh, first=False),
+            self._topics.run(),
         )
 
     def _load(self, record_id: int) -> None:
@@ -213,9 +196,9 @@ class SourceTask:
     async def _copy(self) -> None:
         assigned: tuple[TopicPartition, ...] = ()
         while True:
-            if self._connector.partitions != assigned:
+            if self._topics.partitions != assigned:
                 await self._settle()
-                assigned = self._connector.partitions
+                assigned = self._topics.partitions
                 await self._assign(assigned)
             if not assigned:
                 await asyncio.sleep(POLL_MS / 1000)
@@ -330,6 +313,7 @@ class MirrorApplication:
     """All tasks of a flow, on one node."""
 
     flow: Flow
+    topics: Callable[[ClientPort, Flow], MirroredTopics]
     checkpoints: Callable[[ClientPort, Flow], Awaitable[None]]
 
     def __call__(self, port: ClientPort) -> Coroutine[Any, Any, None]:
@@ -349,7 +333,7 @@ class MirrorApplication:
         )  # fmt: skip
         syncs = internal_topic(flow.syncs_topic, config.offset_syncs_topic_replication_factor)
         await create(port, "source-admin", syncs)
-        tasks: list[Awaitable[None]] = [SourceTask(port, flow, SourceConnector(port, flow)).run()]
+        tasks: list[Awaitable[None]] = [SourceTask(port, flow, self.topics(port, flow)).run()]
         if config.emit_checkpoints_enabled:
             tasks.append(self.checkpoints(port, flow))
         sides = ("target", "source") if flow.emits_back else ("target",)

@@ -22,6 +22,7 @@ from kafkasim.scenarios.language.tables import MirrorTable, Scenario
 from kafkasim.scenarios.running.checkpointing import checkpoints
 from kafkasim.scenarios.running.cluster_run import ClusterRun
 from kafkasim.scenarios.running.mirroring import Contents, Flow, MirrorApplication
+from kafkasim.scenarios.running.source_connector import SourceConnector
 from kafkasim.sim.apps.client_port import Applications, launch
 from kafkasim.sim.host.lifecycle import Host
 from kafkasim.sim.world import World
@@ -63,7 +64,9 @@ class Mirrors:
         self._starts: list[tuple[int, Host, Flow]] = []
         places, every = sites(scenario), scenario.mirrors
         for number, table in enumerate(every, 1):
-            host = world.add_host(f"mirror-{number}", dc=places[table.target])
+            host = world.add_host(
+                f"mirror-{number}", dc=places[table.target], principal=table.principal
+            )
             back = any((t.source, t.target) == (table.target, table.source) for t in every)
             flow = self._flow(number, table, back)
             self._flows.append((host, flow))
@@ -109,7 +112,7 @@ class Mirrors:
     def _start(self, host: Host, flow: Flow) -> None:
         if host.alive:
             return
-        application = MirrorApplication(flow=flow, checkpoints=checkpoints)
+        application = MirrorApplication(flow=flow, topics=SourceConnector, checkpoints=checkpoints)
         host.on_start.append(lambda started: self._launched.append(launch(started, application)))
         host.start(partial(self._process, host.name, flow))
 

@@ -14,6 +14,13 @@ from kafkasim.model.connect.policies import (
     matches,
 )
 from kafkasim.model.connect.rules import MirrorRules
+from kafkasim.model.connect.topic_settings import (
+    mirrored_acls,
+    settings_at_creation,
+    settings_to_sync,
+)
+from kafkasim.model.messages import AclBinding, DescribedConfig
+from kafkasim.model.messages.clients import configs
 from kafkasim.model.records import TopicPartition
 
 TP = TopicPartition("orders", 0)
@@ -182,3 +189,57 @@ def test_the_offset_syncs_topic_has_a_dash_in_its_settings() -> None:
         MirrorConfig.from_properties({"offset.syncs.topic.replication.factor": 1})
     with pytest.raises(ConfigError, match=rf"^{name}: 0 is below 1$"):
         MirrorConfig.from_properties({name: 0})
+
+
+DESCRIBED = [
+    DescribedConfig(name, value, source, (), configs.STRING)
+    for name, value, source in (
+        ("retention.ms", "6000", configs.OF_TOPIC),
+        ("segment.ms", "9000", configs.OF_ALL_BROKERS),
+        ("retention.bytes", "7", configs.STATIC),  # the broker's file
+        ("cleanup.policy", "delete", configs.DEFAULT),
+        ("min.insync.replicas", "2", configs.OF_TOPIC),  # excluded by default
+    )
+]
+
+
+@pytest.mark.parametrize(
+    ("given", "at_creation", "synced"),
+    [({}, ["retention.ms=6000", "segment.ms=9000"],
+      ["retention.ms=6000", "segment.ms=9000", "cleanup.policy=None"]),
+     ({"use.defaults.from": "source"},
+      ["retention.ms=6000", "segment.ms=9000", "cleanup.policy=delete"],
+      ["retention.ms=6000", "segment.ms=9000", "cleanup.policy=delete"]),
+     ({"config.properties.exclude": "segment.ms, retention.*, cleanup.*"},
+      ["min.insync.replicas=2"], ["min.insync.replicas=2"])],
+)  # fmt: skip
+def test_a_mirrored_topic_has_the_settings_that_its_source_has_of_its_own(
+    given: dict[str, str], at_creation: list[str], synced: list[str]
+) -> None:
+    """MirrorSourceConnectorTest: testIncrementalAlterConfigs, testConfigPropertyFiltering."""
+    config = MirrorConfig.from_properties(given)
+    found = settings_at_creation(config, DESCRIBED), settings_to_sync(config, DESCRIBED)
+    assert [[f"{key}={value}" for key, value in each] for each in found] == [at_creation, synced]
+
+
+@pytest.mark.parametrize(
+    ("entry", "mirrored"),
+    [("topic orders literal read allow", "b.orders read allow"),
+     ("topic orders literal all allow", "b.orders read allow"),
+     ("topic orders literal write allow", ""),
+     ("topic orders literal write deny", "b.orders write deny"),
+     ("topic orders literal all deny", "b.orders all deny"),
+     ("topic ord prefixed read allow", ""),
+     ("topic c.orders literal read allow", ""),  # it came from there
+     ("group orders literal read allow", "")],
+)  # fmt: skip
+def test_who_may_read_at_home_may_read_the_mirror_and_nobody_writes_to_it(
+    entry: str, mirrored: str
+) -> None:
+    """MirrorSourceConnectorTest: testAclFiltering, testAclTransformation, testNoPrefixedAcl."""
+    kind, name, pattern, operation, permission = entry.split()
+    binding = AclBinding(kind, name, pattern, "User:u", "*", operation, permission)
+    found = mirrored_acls(MirrorConfig(), "b", "c", [binding])
+    assert [f"{each.name} {each.operation} {each.permission}" for each in found] == (
+        [mirrored] if mirrored else []
+    )

@@ -23,12 +23,13 @@ MIRROR = MirrorSettings("mirror-1", "a", "b", POLICY, ".")
 Row = tuple[str, Any]
 
 
-def log_of(topic_id: str, ids: tuple[int, ...]) -> facts.FinalReplica:
+def log_of(topic_id: str, ids: tuple[int, ...], start: int) -> facts.FinalReplica:
     """Return a leader's log with one batch."""
-    n = len(ids)
+    n, end = len(ids), start + len(ids)
     return facts.FinalReplica(
-        topic_id, 0, True, 0, 0, n, n, n, (0, 0), (0,), (n,), (0,), (-1,), (-1,), (n,), ids
-    )
+        topic_id, 0, True, 0, start, end, end, end, (0, 0), (start,), (n,), (0,), (-1,), (-1,),
+        (n,), ids,
+    )  # fmt: skip
 
 
 def judged(
@@ -37,6 +38,7 @@ def judged(
     target: tuple[int, ...],
     lag: int = 1,
     mirror: MirrorSettings = MIRROR,
+    start: int = 0,
 ) -> Mirrored:
     """Return the judge of a mirror that has read all of a source, whose offsets begin at 0.
 
@@ -50,7 +52,7 @@ def judged(
         ("b.controller-1", facts.TopicCreated(1, "B", "a.orders", 1, 1, 1)),
         ("mirror-1", facts.Polled("", "", "A", 0, len(source), -1, read, source)),
         *rows,
-        ("b.broker-1", log_of("B", target)),
+        ("b.broker-1", log_of("B", target, start)),
     ]
     later = 3  # the rows
     trace.feed([(seq, seq + lag * (seq >= later), *row) for seq, row in enumerate(every)])
@@ -88,6 +90,22 @@ def test_what_the_source_removed_before_it_was_read_is_no_gap_and_is_counted() -
     assert names(judged(rows[0], rows[3], source=(10, 11, 12), target=(10, 11, 12, 15))) == [
         ("mirror-gap", 2, 3)
     ]
+
+
+def test_what_the_target_has_removed_is_no_gap_and_a_group_that_begins_behind_it_skips_it() -> None:
+    copies = facts.Acked("B", 0, 0, (10, 11, 12), -1, -1, -1, -1, 5, 1)
+    rows = [
+        ("mirror-1", copies),
+        ("b.broker-1", facts.LogStart("B", 0, 2, "retention", 2, 3)),
+        ("a.consumer-1", facts.Processed("g", "consumer-1", "A", 0, 0, 1)),
+        ("b.consumer-1", facts.Positioned("g", "consumer-1", "B", 0, 2, "earliest")),
+    ]
+    made = judged(*rows, source=(10, 11, 12), target=(12,), start=2)
+    assert names(made) == [("skipped-at-failover", 1, 1)]
+    assert made.figures()[0].startswith("mirror a->b: 1 records are in b, 0 of them more than once")
+    assert made.figures()[0].endswith("b has removed 2 since they were copied")
+    at_home: Row = ("a.broker-1", facts.LogStart("A", 0, 2, "retention", 2, 3))  # there, too
+    assert names(judged(*rows, at_home, source=(10, 11, 12), target=(12,), start=2)) == []
 
 
 SETTLED = replace(MIRROR, settled_us=10, offset_lag_max=1)
@@ -230,6 +248,33 @@ def test_without_emit_heartbeats_enabled_the_topic_is_there_and_empty(tmp_path: 
     """MirrorHeartbeatConnector.start, taskConfigs."""
     run(parse(one_way({"emit.heartbeats.enabled": False}), "x.toml"), 1, tmp_path)
     assert heartbeats(tmp_path) == {"b heartbeats": ()}
+
+
+def test_settings_partitions_and_entries_of_home_come_to_the_mirrored_topic() -> None:
+    seconds = {f"sync.topic.{each}.interval.seconds": 2 for each in ("configs", "acls")}
+    data = one_way({**seconds, "refresh.topics.interval.seconds": 2})
+    authorizer = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+    config = {"authorizer.class.name": authorizer, "super.users": "User:kafka"}
+    for cluster in data["clusters"]:
+        cluster["cluster"] = {"controllers": 1, "principal": "User:kafka", "config": config}
+    home = data["clusters"][0]
+    home["workload"][0]["principal"] = "User:alice"
+    home["topics"][0]["config"] = {"segment.ms": 9000}
+    home["acls"] = [{"allow": "User:alice", "operations": ["write", "read"], "topic": "t"}]
+    changed = {"retention.ms": 5_000_000, "min.insync.replicas": 2}
+    home["operations"] = [
+        {"kind": "create-partitions", "topic": "t", "partitions": 2, "at": "4s"},
+        {"kind": "alter-config", "topic": "t", "config": changed, "at": "4s"},
+    ]
+    data["mirrors"][0]["principal"] = "User:kafka"
+    made = ScenarioRun(parse(data, "x.toml"), 1, None, ())
+    assert made.execute().verdict == "pass"
+    (broker, *_) = made.members["b"].cluster.brokers
+    image = broker.process.kafka.image
+    assert image.configs["a.t"] == {"segment.ms": "9000", "retention.ms": "5000000"}
+    assert len(image.topic_by_name("a.t").partitions) == 2
+    entries = [(each.name, each.principal, each.operation) for each in image.acls.values()]
+    assert entries == [("a.t", "User:alice", "read")]
 
 
 def test_each_direction_has_its_heartbeats_from_one_mirror() -> None:

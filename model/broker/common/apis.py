@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from kafkasim.model.broker.common.config_helper import described as described_configs
 from kafkasim.model.broker.common.coordinators.registry import SHARE
 from kafkasim.model.broker.common.forwarding import AutoTopicCreation
 from kafkasim.model.broker.common.transactions.apis import TransactionApis
@@ -40,6 +41,8 @@ from kafkasim.model.messages import (
     DescribeAclsRequest,
     DescribeAclsResponse,
     DescribeClientQuotasRequest,
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
     DescribeProducersPartition,
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -112,8 +115,7 @@ class KafkaApis:
         self.incarnation = incarnation
         self.config, self.image = config, image
         self.replicas = replicas
-        self.coordinator = coordinator
-        self.coordinators = coordinators
+        self.coordinator, self.coordinators = coordinator, coordinators
         self.controller = controller
         self.statistics = statistics
         internal = {name: entry.topic for name, entry in coordinators.by_name.items()}
@@ -132,6 +134,7 @@ class KafkaApis:
             CreateTopicsRequest: self.on_create_topics,
             **dict.fromkeys(OPERATOR_REQUESTS, self.on_operator_request),
             DescribeClientQuotasRequest: self.on_describe_client_quotas,
+            DescribeConfigsRequest: self.on_describe_configs,
             DescribeAclsRequest: self.on_describe_acls,
             IncrementalAlterConfigsRequest: self.on_alter_configs,
             **dict.fromkeys(GROUP_REQUESTS, coordinator.on_request),
@@ -343,6 +346,12 @@ class KafkaApis:
     def on_describe_client_quotas(self, item: Request, now: int) -> None:
         """Respond with quotas of the metadata; in ZooKeeper mode they are read from znodes."""
         self.respond(item, described(item.message, self.image.client_quotas), now)
+
+    def on_describe_configs(self, item: Request, now: int) -> None:
+        """Respond with the settings of each resource (ConfigHelper)."""
+        place = self.config, self.image, self.incarnation.broker_id
+        found = tuple([described_configs(each, *place) for each in item.message.resources])
+        self.respond(item, DescribeConfigsResponse(found), now)
 
     def on_describe_acls(self, item: Request, now: int) -> None:
         """Respond that there is no authorizer; with one it answers (authorization/gate.py)."""

@@ -11,8 +11,8 @@ response was lost, has already done the work; CreateTopics alone hides that.
 
 Calls about transactions are in ``transactions/``.
 
-Not modelled: describing consumer groups (KIP-848), configurations and log directories;
-timeouts of single calls.
+Not modelled: describing consumer groups (KIP-848), a broker's own configuration and log
+directories; timeouts of single calls.
 """
 
 from __future__ import annotations
@@ -51,6 +51,7 @@ from kafkasim.model.messages import (
     DeleteTopicsRequest,
     DescribeAclsRequest,
     DescribeClientQuotasRequest,
+    DescribeConfigsRequest,
     DescribeQuorumRequest,
     ElectLeadersRequest,
     FindCoordinatorRequest,
@@ -107,6 +108,7 @@ class KafkaAdmin:
             "create_acls": self._method(CreateAclsRequest),
             "delete_acls": self._method(DeleteAclsRequest),
             "describe_acls": self._method(DescribeAclsRequest),
+            "describe_configs": self._method(DescribeConfigsRequest),  # no broker's own
             "describe_client_quotas": self._method(DescribeClientQuotasRequest),
             "unregister_broker": self._method(UnregisterBrokerRequest),
             "add_raft_voter": self._method(AddRaftVoterRequest),

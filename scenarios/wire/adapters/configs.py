@@ -1,19 +1,18 @@
 """DescribeConfigs and IncrementalAlterConfigs: settings with their types, defaults and sources.
 
-Kafka's ConfigHelper answers DescribeConfigs from the broker's configuration and its metadata cache,
-without the controller; so does this module, from the same two.
+A broker names its addresses besides what the model describes (config_helper.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
 from typing import Any
 
 from kafkasim.model import messages as m
-from kafkasim.model.config import BrokerConfig, TopicConfig
-from kafkasim.model.controller.common.image import EVERY_BROKER, MetadataImage
+from kafkasim.model.broker.common.config_helper import described
+from kafkasim.model.controller.common.image import EVERY_BROKER
 from kafkasim.model.errors import Errors
+from kafkasim.model.messages.clients.configs import INT, STATIC, STRING
 from kafkasim.scenarios.wire.adapters.base import (
     NOT_VALIDATED,
     Adapter,
@@ -29,187 +28,76 @@ TOPIC, BROKER, GROUP = 2, 4, 32
 _CLIENT_METRICS = 16
 _TYPES = {TOPIC: "topic", BROKER: "broker", GROUP: "group"}
 
-_OF_TOPIC, _OF_BROKER, _OF_ALL_BROKERS, _STATIC, _DEFAULT, _OF_GROUP = 1, 2, 3, 4, 5, 8
-"""Sources (DescribeConfigsResponse.ConfigSource)."""
-
-BROKER_NAMES = {
-    **{
-        key: f"log.{key}"
-        for key in (
-            "segment.bytes", "retention.bytes", "retention.ms", "index.interval.bytes",
-            "cleanup.policy", "preallocate", "message.timestamp.type",
-            "message.timestamp.before.max.ms", "message.timestamp.after.max.ms",
-        )
-    },
-    **{
-        key: f"log.cleaner.{key}"
-        for key in ("delete.retention.ms", "min.compaction.lag.ms", "max.compaction.lag.ms")
-    },
-    **{
-        key: key
-        for key in ("unclean.leader.election.enable", "min.insync.replicas", "compression.type")
-    },
-    "segment.ms": "log.roll.ms",
-    "flush.messages": "log.flush.interval.messages",
-    "flush.ms": "log.flush.interval.ms",
-    "max.message.bytes": "message.max.bytes",
-    "file.delete.delay.ms": "log.segment.delete.delay.ms",
-    "min.cleanable.dirty.ratio": "log.cleaner.min.cleanable.ratio",
-}  # fmt: skip
-"""The broker's name of a topic's setting (ServerTopicConfigSynonyms)."""
-
-_UNSET = {
-    "log.retention.ms": ("log.retention.hours", 168),
-    "log.roll.ms": ("log.roll.hours", 168),
-    "log.flush.interval.ms": ("log.flush.scheduler.interval.ms", 2**63 - 1),
-}
-"""Settings without a default, and the synonym in larger units that has one."""
-
-_KINDS: dict[type, int] = {bool: 1, str: 2, int: 3, float: 6, tuple: 7}
-"""Types of settings (DescribeConfigsResponse.ConfigType); LONG is 5."""
-
-_LONG = 5
 _SET, _DELETE, _APPEND, _SUBTRACT = range(4)
 """What IncrementalAlterConfigs does with a value (AlterConfigOp.OpType)."""
 
 
-def _describe(call: Call, answers: list[Any]) -> Body:
+def _describe(call: Call) -> list[Any]:
+    resources = [
+        m.DescribeConfigsResource(
+            _TYPES.get(each["ResourceType"], str(each["ResourceType"])),
+            each["ResourceName"],
+            tuple(each["ConfigurationKeys"] or ()),
+        )
+        for each in call.body["Resources"]
+    ]
+    return [m.DescribeConfigsRequest(tuple(resources))]
+
+
+def _described(call: Call, answers: list[Any]) -> Body:
     results = []
-    for resource in call.body["Resources"]:
-        kind, name = resource["ResourceType"], resource["ResourceName"]
-        row: Body = {"ResourceType": kind, "ResourceName": name}
-        error, text, rows = _described(call, kind, name)
-        wanted = resource["ConfigurationKeys"]
-        row |= {"ErrorCode": error, "ErrorMessage": text or None}
-        found = [each for each in rows if not wanted or each["Name"] in wanted]
-        if not call.body.get("IncludeSynonyms", False):
-            found = [{**each, "Synonyms": []} for each in found]
-        row["Configs"] = found
-        results.append(row)
+    numbers = {name: number for number, name in _TYPES.items()}
+    wanted = {
+        (each["ResourceType"], each["ResourceName"]): each["ConfigurationKeys"]
+        for each in call.body["Resources"]
+    }
+    with_synonyms = call.body.get("IncludeSynonyms", False)
+    for result in answers[0].results:
+        kind, name = numbers.get(result.resource_type), result.resource_name
+        configs = list(result.configs)
+        if kind == BROKER and name and not result.error:
+            configs[:0] = _addresses(call, int(name), wanted[kind, name])
+        results.append(
+            {
+                "ErrorCode": result.error,
+                "ErrorMessage": result.message or None,
+                "ResourceType": int(result.resource_type) if kind is None else kind,
+                "ResourceName": name,
+                "Configs": [_row(each, with_synonyms) for each in configs],
+            }
+        )
     return {"Results": results}
 
 
-def _described(call: Call, kind: int, name: str) -> tuple[Errors, str, list[Body]]:
-    kafka = call.broker.kafka
-    if kafka is None:
-        return Errors.BROKER_NOT_AVAILABLE, "", []
-    if kind == TOPIC:
-        if name not in kafka.image.topic_names:
-            return Errors.UNKNOWN_TOPIC_OR_PARTITION, "", []
-        broker = kafka.incarnation.broker_id
-        return Errors.NONE, "", _of_topic(kafka.config, kafka.image, broker, name)
-    if kind == BROKER:
-        own = str(kafka.incarnation.broker_id)
-        if name == "":
-            cluster = kafka.image.broker_configs.get(EVERY_BROKER, {})
-            return (
-                Errors.NONE,
-                "",
-                [
-                    _row(key, each, [_synonym(key, each, _OF_ALL_BROKERS)])
-                    for key, each in cluster.items()
-                ],
-            )
-        if name != own:
-            text = f"Unexpected broker id, expected {own} or empty string, but received {name}"
-            return Errors.INVALID_REQUEST, text, []
-        rows = _of_broker(kafka.config, kafka.image, int(own))
-        return Errors.NONE, "", [*_addresses(call, int(own)), *rows]
-    if kind == GROUP:
-        rows = [
-            _row(key, each, [_synonym(key, each, _OF_GROUP)])
-            for key, each in kafka.image.group_configs.get(name, {}).items()
-        ]
-        return Errors.NONE, "", rows
-    return Errors.INVALID_REQUEST, f"Unsupported resource type: {kind}", []
-
-
-def _of_topic(config: BrokerConfig, image: MetadataImage, broker: int, name: str) -> list[Body]:
-    own = image.configs.get(name, {})
-    effective = config.topic_config(own).properties()
-    limits = {f.name.replace("_", "."): f.metadata.get("high") for f in fields(TopicConfig)}
-    of_broker = _Synonyms(config, image, broker)
-    rows = []
-    for key, found in effective.items():
-        synonyms = of_broker.of(BROKER_NAMES.get(key, ""))
-        if key in own:
-            synonyms.insert(0, _synonym(key, own[key], _OF_TOPIC))
-        rows.append(_row(key, found, synonyms, limits[key]))
-    return rows
-
-
-def _of_broker(config: BrokerConfig, image: MetadataImage, broker: int) -> list[Body]:
-    limits = {f.name.replace("_", "."): f.metadata.get("high") for f in fields(BrokerConfig)}
-    synonyms = _Synonyms(config, image, broker)
-    rows = []
-    for key, found in config.properties().items():
-        named = synonyms.of(key)
-        dynamic = named and named[0]["Source"] in (_OF_BROKER, _OF_ALL_BROKERS)
-        rows.append(_row(key, named[0]["Value"] if dynamic else found, named, limits[key]))
-    return rows
-
-
-class _Synonyms:
-    """Where a broker's setting has its value from, the highest first (configSynonyms)."""
-
-    def __init__(self, config: BrokerConfig, image: MetadataImage, broker: int) -> None:
-        self._dynamic = [
-            (image.broker_configs.get(broker, {}), _OF_BROKER),
-            (image.broker_configs.get(EVERY_BROKER, {}), _OF_ALL_BROKERS),
-        ]
-        self._static, self._defaults = config.properties(), BrokerConfig().properties()
-
-    def of(self, key: str) -> list[Body]:
-        """Return the synonyms of a broker's key, empty if it is none, or has no value at all."""
-        if key not in self._static:
-            return []
-        found = [_synonym(key, own[key], source) for own, source in self._dynamic if key in own]
-        if self._static[key] != self._defaults[key]:
-            found.append(_synonym(key, self._static[key], _STATIC))
-        if key in _UNSET:
-            return found and [*found, _synonym(*_UNSET[key], _DEFAULT)]
-        return [*found, _synonym(key, self._defaults[key], _DEFAULT)]
-
-
-def _synonym(key: str, found: Any, source: int) -> Body:
-    return {"Name": key, "Value": text_of(found), "Source": source}
-
-
-def _addresses(call: Call, broker: int) -> list[Body]:
-    """Return what names a broker: the model has neither listeners nor node.id as settings."""
-    image = call.image
-    registered = None if image is None else image.brokers.get(broker)
-    named: dict[str, Any] = {"node.id": broker}
-    if registered is not None:
-        host, port = call.broker.listener(registered.address)
-        text = f"PLAINTEXT://{host}:{port}"
-        named |= {"listeners": text, "advertised.listeners": text}
-    rows = [_row(key, each, [_synonym(key, each, _STATIC)]) for key, each in named.items()]
-    return [{**row, "ReadOnly": True} for row in rows]
-
-
-def _row(key: str, found: Any, synonyms: list[Body], limit: float | None = None) -> Body:
-    kind = _KINDS.get(type(found), 2)
-    if kind == 3 and limit is not None and limit > 2**31 - 1:
-        kind = _LONG
+def _row(found: m.DescribedConfig, with_synonyms: bool) -> Body:
+    synonyms = [
+        {"Name": name, "Value": text, "Source": source} for name, text, source in found.synonyms
+    ]
     return {
-        "Name": key,
-        "Value": text_of(found),
-        "ReadOnly": False,
-        "ConfigSource": synonyms[0]["Source"] if synonyms else _DEFAULT,
+        "Name": found.name,
+        "Value": found.value,
+        "ReadOnly": found.read_only,
+        "ConfigSource": found.source,
         "IsSensitive": False,
-        "Synonyms": synonyms,
-        "ConfigType": kind,
+        "Synonyms": synonyms if with_synonyms else [],
+        "ConfigType": found.type,
     }
 
 
-def text_of(found: Any) -> str:
-    """Return a setting as Kafka writes it."""
-    if isinstance(found, bool):
-        return "true" if found else "false"
-    if isinstance(found, tuple | list):
-        return ",".join(map(str, found))
-    return "" if found is None else str(found)
+def _addresses(call: Call, broker: int, keys: list[str] | None) -> list[m.DescribedConfig]:
+    """Return what names a broker: the model has neither listeners nor node.id as settings."""
+    image = call.image
+    registered = None if image is None else image.brokers.get(broker)
+    named = [("node.id", str(broker), INT)]
+    if registered is not None:
+        host, port = call.broker.listener(registered.address)
+        text = f"PLAINTEXT://{host}:{port}"
+        named += [("listeners", text, STRING), ("advertised.listeners", text, STRING)]
+    return [
+        m.DescribedConfig(key, each, STATIC, ((key, each, STATIC),), kind, read_only=True)
+        for key, each, kind in named
+        if not keys or key in keys
+    ]
 
 
 # --------------------------------------------------------------------------------- alterations
@@ -254,8 +142,14 @@ def _changes(call: Call, resource: Body) -> list[tuple[str, str | None]]:
 
 
 def _present(call: Call, resource: Body) -> Mapping[str, str]:
-    _, _, rows = _described(call, resource["ResourceType"], resource["ResourceName"])
-    return {row["Name"]: row["Value"] for row in rows}
+    kafka = call.broker.kafka
+    if kafka is None:
+        return {}
+    kind = _TYPES[resource["ResourceType"]]
+    asked_for = m.DescribeConfigsResource(kind, resource["ResourceName"])
+    broker = kafka.incarnation.broker_id
+    found = described(asked_for, kafka.config, kafka.image, broker)
+    return {row.name: row.value for row in found.configs}
 
 
 def _altered(call: Call, answers: list[Any]) -> Body:
@@ -340,7 +234,7 @@ def _log_dirs(call: Call, answers: list[Any]) -> Body:
 
 
 CONFIGS: dict[str, Adapter] = {
-    "DescribeConfigs": Adapter(1, 4, asked, _describe),
+    "DescribeConfigs": Adapter(1, 4, _describe, _described),
     "AlterConfigs": Adapter(0, 2, _replace, _altered),
     "ListConfigResources": Adapter(0, 1, asked, _list_resources),
     "DescribeLogDirs": Adapter(1, 4, asked, _log_dirs),

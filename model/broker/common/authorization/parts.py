@@ -10,11 +10,13 @@ from typing import Any
 
 from kafkasim.model.broker.common.authorization.whole import refused_produce
 from kafkasim.model.controller.common.authorization.access import Access
+from kafkasim.model.controller.common.authorization.forwarded import MESSAGES
 from kafkasim.model.controller.common.authorization.privileges import (
     GROUP_FAILED,
     TOPIC_FAILED,
     Check,
     Parts,
+    of_config,
     of_topic,
 )
 from kafkasim.model.errors import Errors
@@ -25,6 +27,8 @@ from kafkasim.model.messages import (
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
     DeleteRecordsResponse,
+    DescribeConfigsRequest,
+    DescribeConfigsResult,
     DescribedConsumerGroup,
     DescribedGroup,
     DescribedTransaction,
@@ -50,6 +54,7 @@ from kafkasim.model.messages.clients.acls import (
     CLUSTER_ACTION,
     DELETE,
     DESCRIBE,
+    DESCRIBE_CONFIGS,
     GROUP,
     READ,
     TOPIC,
@@ -163,6 +168,14 @@ PARTS: dict[type, Parts] = {
         "transactions",
         _of_transactional_id,
         lambda part, error: DescribedTransaction(error, part, "", 0, 0, 0, 0, ()),
+    ),
+    DescribeConfigsRequest: Parts(
+        "resources",
+        "results",
+        of_config(DESCRIBE_CONFIGS),
+        lambda part, error: DescribeConfigsResult(
+            part.resource_type, part.resource_name, error, MESSAGES[error]
+        ),
     ),
 }
 """The requests whose parts are allowed or refused one by one."""

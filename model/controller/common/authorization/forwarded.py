@@ -18,12 +18,12 @@ from kafkasim.model.controller.common.authorization.privileges import (
     Check,
     Parts,
     of_cluster,
+    of_config,
     of_topic,
 )
 from kafkasim.model.controller.common.responses import failed
 from kafkasim.model.errors import Errors
 from kafkasim.model.messages import (
-    AlterableConfig,
     AlterClientQuotasRequest,
     AlterPartitionReassignmentsRequest,
     CreatableTopic,
@@ -41,14 +41,12 @@ from kafkasim.model.messages import (
     UnregisterBrokerRequest,
     UpdateFeaturesRequest,
 )
-from kafkasim.model.messages.clients import admin
 from kafkasim.model.messages.clients.acls import (
     ALTER,
     ALTER_CONFIGS,
     CREATE,
     DELETE,
     DESCRIBE,
-    GROUP,
     TOPIC,
 )
 
@@ -77,15 +75,6 @@ def _of_deleted_topic(access: Access, part: tuple[str, str]) -> Errors:
         return TOPIC_FAILED
     deletable = access.may(DELETE, TOPIC, name) or not access.knows_topic(name)
     return NONE if deletable else TOPIC_FAILED
-
-
-def _of_config(access: Access, part: AlterableConfig) -> Errors:
-    """(authorizeAlterResource)"""
-    if part.resource_type == admin.TOPIC:
-        return NONE if access.may(ALTER_CONFIGS, TOPIC, part.resource_name) else TOPIC_FAILED
-    if part.resource_type == admin.GROUP:
-        return NONE if access.may(ALTER_CONFIGS, GROUP, part.resource_name) else GROUP_FAILED
-    return NONE if access.may_with_cluster(ALTER_CONFIGS) else CLUSTER_FAILED
 
 
 FORWARDED_WHOLE: dict[type, tuple[Check, ...]] = {
@@ -123,7 +112,7 @@ FORWARDED_PARTS: dict[type, Parts] = {
     IncrementalAlterConfigsRequest: Parts(
         "resources",
         "results",
-        _of_config,
+        of_config(ALTER_CONFIGS),
         lambda part, error: (part.resource_type, part.resource_name, error, MESSAGES[error]),
     ),
 }

@@ -13,6 +13,7 @@ from typing import Any
 from kafkasim.model.controller.common.authorization.access import Access
 from kafkasim.model.errors import Errors
 from kafkasim.model.messages import MetadataTopic
+from kafkasim.model.messages.clients import admin
 from kafkasim.model.messages.clients.acls import GROUP, TOPIC
 from kafkasim.model.values import value
 
@@ -67,6 +68,21 @@ def of_topic(operation: str, topic: Callable[[Any], str]) -> Check:
         return Errors.NONE if access.may(operation, TOPIC, topic(part)) else TOPIC_FAILED
 
     return error
+
+
+def of_config(operation: str) -> Check:
+    """Return a check of what is done with the settings of a part, a config resource
+    (authorizeAlterResource, handleDescribeConfigsRequest)."""
+
+    def check(access: Access, part: Any) -> Errors:
+        kind, name = part.resource_type, part.resource_name
+        if kind == admin.TOPIC:
+            return Errors.NONE if access.may(operation, TOPIC, name) else TOPIC_FAILED
+        if kind == admin.GROUP:
+            return Errors.NONE if access.may(operation, GROUP, name) else GROUP_FAILED
+        return Errors.NONE if access.may_with_cluster(operation) else CLUSTER_FAILED
+
+    return check
 
 
 def refusal_of(checks: tuple[Check, ...], access: Access, request: Any) -> Errors:
