@@ -79,7 +79,16 @@ class Request:
     connection: int
     correlation: int
     message: Any
-    received_us: int  # when the host read it; ``now`` less this is queue time plus service time
+    received_us: int  # when the host read it
+
+
+class Served(Protocol):
+    """A request that a server answers, and when its handling began and ended (host time, µs)."""
+
+    message: Any
+    received_us: int
+    dequeued_us: int  # when a request handler took it
+    handled_us: int  # when the handler was done with it; 0: it still is at it
 
 
 @value
@@ -364,6 +373,9 @@ class Process:
         self.throttles: dict[tuple[int, int], Callable[[int], int]] = (
             {} if whole is None else whole.throttles
         )
+        # Takes note of an answer: the request, the response (None: nothing is sent), when it was
+        # ready, when its network thread took it, and the throttle time in ms.
+        self.on_answered: Callable[[Served, Any, int, int, int], None] | None = None
         self.peer_of: Callable[[int], Peer] = _anonymous  # the host knows better, as of the next
         self.service_us: Callable[[Any], int] = _no_time  # how long a handler takes for a message
         self._connections: Iterator[int] = count(1) if whole is None else whole._connections

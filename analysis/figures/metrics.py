@@ -34,7 +34,8 @@ KINDS = (
 )  # fmt: skip
 COLUMNS = (
     *LINE_COLUMNS, "change", "replica_ids", "broker", "fenced", "active", "api", "count", "errors",
-    "total_us", "queue_us", "local_us", "remote_us", "total_max_us", "latency_us", "attempts",
+    "total_us", "queue_us", "local_us", "remote_us", "response_queue_us", "throttle_us",
+    "total_max_us", "latency_us", "attempts",
     "record_ids",
     "group", "member_id", "position", "high_watermark", "assignment", "error",
 )  # fmt: skip
@@ -183,30 +184,41 @@ def _meter(thing: str, name: str, tags: str, count: int, seconds: float) -> list
     ]
 
 
+REQUEST_TIMES = {
+    "TotalTimeMs": "total_us",
+    "RequestQueueTimeMs": "queue_us",
+    "LocalTimeMs": "local_us",
+    "RemoteTimeMs": "remote_us",
+    "ResponseQueueTimeMs": "response_queue_us",
+    "ThrottleTimeMs": "throttle_us",
+}
+
+
 def _requests(rows: Sequence[Row]) -> list[Metric]:
     """Return the means over all requests of an API at a broker (JMX has the same as histograms)."""
     sums: dict[tuple[str, str], dict[str, int]] = {}
     for row in rows:
-        total = sums.setdefault((row["node"], row["api"]), {})
-        for name in ("count", "errors", "total_us", "queue_us", "local_us", "remote_us"):
-            total[name] = total.get(name, 0) + row[name]
-        total["max"] = max(total.get("max", 0), row["total_max_us"])
+        for api in dict.fromkeys((row["api"], _metric_of_api(row["api"]))):
+            total = sums.setdefault((row["node"], api), {})
+            for name in ("count", "errors", *REQUEST_TIMES.values()):
+                total[name] = total.get(name, 0) + row[name]
+            total["max"] = max(total.get("max", 0), row["total_max_us"])
     found = []
     for (node, api), total in sorted(sums.items()):
         tags = f"{node},request={api}"
         count = max(1, total["count"])
-        for name, key in (
-            ("TotalTimeMs", "total_us"),
-            ("RequestQueueTimeMs", "queue_us"),
-            ("LocalTimeMs", "local_us"),
-            ("RemoteTimeMs", "remote_us"),
-        ):
+        for name, key in REQUEST_TIMES.items():
             mean = round(total[key] / count / 1000, 3)
             found.append(Metric(REQUEST_METRICS, name, tags, "Mean", mean))
         found.append(Metric(REQUEST_METRICS, "TotalTimeMs", tags, "Max", total["max"] / 1000))
         found.append(Metric(REQUEST_METRICS, "RequestsPerSec", tags, "Count", total["count"]))
         found.append(Metric(REQUEST_METRICS, "ErrorsPerSec", tags, "Count", total["errors"]))
     return found
+
+
+def _metric_of_api(api: str) -> str:
+    """Return the name that all requests of an API have: FetchConsumer is a Fetch, too."""
+    return "Fetch" if api in ("FetchConsumer", "FetchFollower") else api
 
 
 def _clients(line: Timeline, by_kind: dict[str, list[Row]]) -> list[Metric]:

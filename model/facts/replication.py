@@ -298,15 +298,17 @@ class ReplicaFailed:
 
 @value
 class RequestStats:
-    """The requests of one API that a broker completed in the last second (RequestMetrics)."""
+    """The requests of one API that a broker answered in the last second (RequestMetrics)."""
 
     api: str
     count: int
     errors: int
-    total_us: int  # the sum over all of them, as the next three
-    queue_us: int
-    local_us: int
-    remote_us: int
+    total_us: int  # the sum over all of them, as the next five
+    queue_us: int  # until a request handler took it
+    local_us: int  # until the handler was done with it
+    remote_us: int  # until the response was ready
+    response_queue_us: int  # until its network thread took it
+    throttle_us: int  # how long the connection stayed muted after it; no part of the total
     total_max_us: int  # of the slowest
 
 

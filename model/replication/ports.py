@@ -37,15 +37,6 @@ class BrokerProcess(Process):
         """Tell the controller which log directory holds a replica (DirectoryEventHandler)."""
         raise NotImplementedError
 
-    def count_request(
-        self, api: str, failed: bool, received_us: int, started_us: int, now: int
-    ) -> None:
-        """Add a completed request to the statistics: it arrived, was served and ended.
-
-        ``failed``: the response carries an error. Times are microseconds; ``now`` is the end.
-        """
-        raise NotImplementedError
-
 
 class ClientQuota(Protocol):
     """A quota of clients on their bandwidth, in one direction."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, Protocol
 
 from kafkasim.model.effects import (
@@ -35,7 +36,7 @@ from kafkasim.sim.host.lanes import Lane, LaneInput
 from kafkasim.sim.host.ports import Recorder
 from kafkasim.sim.host.wakeups import WakeUps
 from kafkasim.sim.net.network import Network
-from kafkasim.sim.net.sockets import Receiver, Socket
+from kafkasim.sim.net.sockets import Packet, Receiver, Socket
 
 HOLD_US = 1000  # page-cache writes that take this long hold their outbox
 POST_MIN_US = 5
@@ -46,7 +47,7 @@ IN_PLACE = (Send, Respond)  # effects that are performed in the loop itself: the
 class HeldEffects:
     """Effects that wait for the disk, and the lane whose thread waits with them; also an event."""
 
-    __slots__ = ("callbacks", "effects", "error", "lane")
+    __slots__ = ("callbacks", "effects", "error", "lane", "request")
 
     _ok = True
 
@@ -55,6 +56,7 @@ class HeldEffects:
         self.lane = lane
         self.effects: deque[Any] = deque()
         self.error: str | None = None  # why the files of the barrier are not durable
+        self.request: Packet | None = None  # what the thread serves, if it is a request
 
 
 class FlushPool:
@@ -110,6 +112,7 @@ class EffectRunner:
     """
 
     __slots__ = (
+        "_answered",
         "_departs_us",
         "_disk",
         "_draw",
@@ -119,6 +122,7 @@ class EffectRunner:
         "_hold_ends",
         "_kernel",
         "_lanes",
+        "_latest_held",
         "_network",
         "_node",
         "_out",
@@ -146,6 +150,7 @@ class EffectRunner:
         exit_process: Callable[[str, str, int, str], None],
     ) -> None:
         self._process = process
+        self._answered = process.on_answered
         self._out = process.out
         self._node = process.name
         self._hardware = hardware
@@ -162,6 +167,7 @@ class EffectRunner:
         self._exit_process = exit_process
         self._ended = False
         self._departs_us = 0  # how long after now the effects being performed leave the host
+        self._latest_held: HeldEffects | None = None
         self._pools: dict[str, FlushPool] = {}
         self._posts = (lanes.receive,)
         self._hold_ends = (lanes.end_hold,)
@@ -213,17 +219,12 @@ class EffectRunner:
                     continue  # it is gone, and Closed is on its way
                 assert socket.muted, f"{self._node} answers twice: {effect}"
                 if socket.processor.stalled:
-                    socket.processor.hold(socket, effect.correlation, message, throttle_ms)
-                    continue
-                if message is not None:
-                    transmit(socket, effect.correlation, message, self._departs_us)
-                self._network.exchanges += 1
-                if throttle_ms:
-                    self._unmute_later(socket, throttle_ms * 1000)
-                    continue
-                socket.muted = False
-                if socket.inbox:
-                    self._lanes.read_next(socket)
+                    ready_us = self._hardware.local_now()
+                    socket.processor.hold(
+                        socket, effect.correlation, message, throttle_ms, ready_us
+                    )
+                else:
+                    self._send_response(socket, effect.correlation, message, throttle_ms)
             elif kind is Send:
                 socket = sockets.get(effect.connection)
                 if socket is not None:
@@ -259,6 +260,11 @@ class EffectRunner:
 
     # -------------------------------------------------------------------------------- holding
 
+    def hold_request(self, request: Packet) -> None:
+        """Say which request the thread serves whose effects were held last."""
+        if self._latest_held is not None and not self._ended:
+            self._latest_held.request = request
+
     def _charge(self, lane: Lane, fresh: Iterator[Any], held: HeldEffects | None) -> bool:
         """Charge page-cache writes to the lane; return whether they hold the whole outbox."""
         disk = self._disk
@@ -285,7 +291,7 @@ class EffectRunner:
         it is, so that an outbox with many barriers costs as much as one without.
         """
         if held is None:
-            held = HeldEffects(lane)
+            held = self._latest_held = HeldEffects(lane)
         now, rest, record = self._kernel._now, held.effects, self._trace.record
         for effect in fresh:
             if type(effect) in self._performers or type(effect) in IN_PLACE:
@@ -333,30 +339,39 @@ class EffectRunner:
             return message, effect.throttle_ms
         return message if message is None else ThrottledResponse(message, wait_ms), wait_ms
 
-    def respond(self, socket: Socket, correlation: int, message: Any, throttle_ms: int) -> None:
-        """Send a response that waited for its processor; of a connection that is gone, drop it."""
-        if self._sockets.get(socket.connection) is not socket:
-            return
+    def _send_response(
+        self, socket: Socket, correlation: int, message: Any, throttle_ms: int, ready_us: int = 0
+    ) -> None:
+        """Send a response, and unmute its connection once its throttle time is over.
+
+        ``ready_us`` is when it was ready, 0 if that is now.
+        """
         if message is not None:
-            self._transmit(socket, correlation, message, 0)
+            self._transmit(socket, correlation, message, self._departs_us)
         self._network.exchanges += 1
+        if self._answered is not None:
+            now = self._hardware.local_now() + self._departs_us
+            self._answered(socket.served, message, ready_us or now, now, throttle_ms)
         if throttle_ms:
-            self._unmute_later(socket, throttle_ms * 1000)
-            return
-        socket.muted = False
-        if socket.inbox:
-            socket.processor.readable.append(socket)
+            self._kernel.at(self._kernel._now + throttle_ms * 1000, partial(self._unmute, socket))
+        else:
+            socket.muted = False
+            if socket.inbox:
+                self._lanes.read_next(socket)
 
-    def _unmute_later(self, socket: Socket, after_us: int) -> None:
-        """Read on from a throttled connection after a while, if it is still there."""
+    def send_held(
+        self, socket: Socket, correlation: int, message: Any, throttle_ms: int, ready_us: int
+    ) -> None:
+        """Send a response that waited for its processor; of a connection that is gone, drop it."""
+        if self._sockets.get(socket.connection) is socket:
+            self._send_response(socket, correlation, message, throttle_ms, ready_us)
 
-        def unmute() -> None:
-            if self._sockets.get(socket.connection) is socket:
-                socket.muted = False
-                if socket.inbox:
-                    self._lanes.read_next(socket)
-
-        self._kernel.at(self._kernel._now + after_us, unmute)
+    def _unmute(self, socket: Socket) -> None:
+        """Read on from a connection that was throttled, if it is still there."""
+        if self._sockets.get(socket.connection) is socket:
+            socket.muted = False
+            if socket.inbox:
+                self._lanes.read_next(socket)
 
     def _flush(self, effect: Flush, lane: Lane) -> None:
         if not effect.pool:

@@ -205,7 +205,10 @@ class LaneScheduler:
     def end_hold(self, held: HeldEffects) -> None:
         """Go on with the effects that a lane held back, on resume if the process is paused."""
         if self.running:
-            if not self._effects.go_on(held, self._hardware.local_now()):
+            now = self._hardware.local_now()
+            if not self._effects.go_on(held, now):
+                if held.request is not None and not held.request.handled_us:
+                    held.request.handled_us = now
                 self._release(held.lane)
             self.after_input()
         elif not self._ended:
@@ -221,6 +224,8 @@ class LaneScheduler:
             item = lane.queue.popleft()
             if type(item) is Packet:
                 handed_on = item.lane is not lane
+                if lane.front is lane:
+                    item.dequeue(self._hardware.local_now())
                 if handed_on:
                     self._give(item.lane, item)
                 else:
@@ -347,7 +352,10 @@ class LaneScheduler:
         packet.connection = socket.connection
         packet.lane = lane
         offset = self._clock.plain_offset_us
-        packet.received_us = self._clock.read(now) if offset is None else now + offset
+        received_us = self._clock.read(now) if offset is None else now + offset
+        packet.received_us = packet.dequeued_us = received_us
+        packet.handled_us = 0
+        socket.served = packet
         packet.pauses_us = self._paused_us
         packet.callbacks = self._served
         hardware = self._hardware
@@ -382,7 +390,9 @@ class LaneScheduler:
         packet.connection = socket.connection
         packet.lane = lane
         packet.received_us = self._hardware.local_now()
+        socket.served = packet
         if front.free:
+            packet.dequeue(packet.received_us)
             self._give(lane, packet)
         else:
             front.put(packet)
@@ -397,17 +407,19 @@ class LaneScheduler:
 
     def _run_processor(self, processor: Processor) -> None:
         """Let a stalled processor go on until it stalls again or has nothing to do."""
-        processor.stalled = False
         while True:
+            processor.stalled = False
             while processor.receives:
                 socket = processor.receives.popleft()
                 if socket.inbox and not socket.muted:
                     self.read_next(socket)
                     if processor.stalled:
                         return
+            processor.stalled = True  # what it reads on from a connection waits for its next poll
             while processor.responses:
-                self._effects.respond(*processor.responses.popleft())
+                self._effects.send_held(*processor.responses.popleft())
             if not processor.readable:
+                processor.stalled = False
                 return
             processor.poll()
 
@@ -445,7 +457,11 @@ class LaneScheduler:
         request: Any = packet
         self.process.on_request(request, now)
         lane = packet.lane
-        if not ((self._out or self._disk.written) and self._drain(lane)):
+        if (self._out or self._disk.written) and self._drain(lane):
+            self._effects.hold_request(packet)
+        else:
+            if not packet.handled_us:
+                packet.handled_us = now
             if lane.queue or lane.others:
                 self._release(lane)
             else:

@@ -20,7 +20,7 @@ from kafkasim.sim.net.sockets import Socket
 
 
 class Processor:
-    """One network thread; ``stalled`` while it waits for room in a request queue."""
+    """One network thread; ``stalled`` while it waits for room in a request queue, or answers."""
 
     __slots__ = ("readable", "receives", "responses", "stalled")
 
@@ -29,17 +29,19 @@ class Processor:
         # Connections whose request is read and not put; while it is stalled the first one blocks.
         self.receives: deque[Socket] = deque()
         self.readable: deque[Socket] = deque()  # what the next poll finds
-        # Socket, correlation, message (None: send nothing), throttle time in ms.
-        self.responses: deque[tuple[Socket, int, Any, int]] = deque()
+        # Socket, correlation, message (None: send nothing), throttle time in ms, when it was ready.
+        self.responses: deque[tuple[Socket, int, Any, int, int]] = deque()
 
     def stall(self, socket: Socket) -> None:
         """Wait for room to put the request of a connection."""
         self.stalled = True
         self.receives.appendleft(socket)
 
-    def hold(self, socket: Socket, correlation: int, message: Any, throttle_ms: int) -> None:
+    def hold(
+        self, socket: Socket, correlation: int, message: Any, throttle_ms: int, ready_us: int
+    ) -> None:
         """Keep a response in the response queue."""
-        self.responses.append((socket, correlation, message, throttle_ms))
+        self.responses.append((socket, correlation, message, throttle_ms, ready_us))
 
     def poll(self) -> None:
         """Read what has become readable; all that was read before is put."""

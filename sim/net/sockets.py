@@ -132,6 +132,7 @@ class Socket:
         "random",
         "receiver",
         "retransmit_us",
+        "served",
         "stalled_since_us",
         "unread",
     )
@@ -164,6 +165,7 @@ class Socket:
         self.inbox: deque[Packet] = deque()
         # At the server: the network thread that reads it.
         self.processor: Any = None
+        self.served: Any = None  # the request while it is muted
         # Sending.
         self.unread = 0  # bytes sent that the peer's process has not read
         self.last_arrival_us = 0
@@ -181,7 +183,8 @@ class Packet:
     """A request, a response or an end on its way to ``socket``; also the request in service.
 
     The process of a server is given the packet as its
-    :class:`kafkasim.model.effects.Request`: it has the same four attributes.
+    :class:`kafkasim.model.effects.Request`: it has the same four attributes. It also is the
+    :class:`kafkasim.model.effects.Served` of its answer.
     """
 
     __slots__ = (
@@ -189,6 +192,8 @@ class Packet:
         "connection",
         "correlation",
         "departs_us",
+        "dequeued_us",
+        "handled_us",
         "lane",
         "message",
         "pauses_us",
@@ -201,6 +206,8 @@ class Packet:
     connection: int  # at the server that has read it
     departs_us: int  # when it may leave, while it waits to
     received_us: int  # host time at which a server read it
+    dequeued_us: int  # when a request handler took it
+    handled_us: int  # when that was done with it; 0: it is not
     lane: Lane  # the lane that serves it
     pauses_us: int  # how long the process had been paused in all when the service began
 
@@ -210,3 +217,8 @@ class Packet:
         self.correlation = correlation
         self.message = message
         self.size = size
+
+    def dequeue(self, now: int) -> None:
+        """Let a request handler take the request; to a pool it only hands it on."""
+        self.dequeued_us = now
+        self.handled_us = 0 if self.lane.front is self.lane else now

@@ -119,13 +119,16 @@ def test_rebalance_downtime_is_the_time_without_owner() -> None:
 def test_request_metrics_are_means_over_requests() -> None:
     case = [
         READY,
-        ("broker-1", facts.RequestStats("Produce", 3, 1, 9000, 300, 600, 8100, 5000)),
-        ("broker-1", facts.RequestStats("Produce", 1, 0, 1000, 100, 200, 700, 1000)),
+        ("broker-1", facts.RequestStats("Produce", 3, 1, 9000, 300, 600, 8000, 100, 0, 5000)),
+        ("broker-1", facts.RequestStats("Produce", 1, 0, 1000, 100, 200, 700, 0, 2000, 1000)),
     ]
     found = metrics.measure("r", dicts(case))
     tags = "broker-1,request=Produce"
     assert found.value("TotalTimeMs", tags, "Mean") == 2.5
     assert found.value("TotalTimeMs", tags, "Max") == 5
+    assert found.value("LocalTimeMs", tags, "Mean") == 0.2
+    assert found.value("ResponseQueueTimeMs", tags, "Mean") == 0.025
+    assert found.value("ThrottleTimeMs", tags, "Mean") == 0.5
     assert found.value("RequestsPerSec", tags, "Count") == 4
 
 

@@ -29,7 +29,7 @@ EVERYTHING: Case = [
     ("broker-1", facts.IsrUpdateFailed(T, 0, 0, "INVALID_REQUEST")),
     changed((1, 2), 1, reason="lag"),
     changed((1, 2, 3), 2, reason="caught-up"),
-    ("broker-1", facts.RequestStats("Produce", 3, 1, 9000, 300, 600, 8100, 5000)),
+    ("broker-1", facts.RequestStats("Produce", 3, 1, 9000, 300, 600, 8000, 100, 0, 5000)),
     acked(0, 1),
     ("p", facts.SendFailed(T, 0, (2,), "REQUEST_TIMED_OUT", True, 9_000, 4)),
     ("c", facts.Polled("g", "m1", T, 0, 3, 10, (), ())),

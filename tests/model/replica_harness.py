@@ -78,7 +78,6 @@ class Node(BrokerProcess):
         self.link = Link()
         self.committed: list[tuple[int, int]] = []
         self.failures: list[DiskError] = []
-        self.counted: list[tuple[str, bool]] = []
         self.known: dict[TopicPartition, None] = {TP: None}  # the partitions of the metadata cache
         for broker in (1, 2, 3):
             self.image.brokers[broker] = BrokerImage(
@@ -120,11 +119,6 @@ class Node(BrokerProcess):
 
     def log_dir_failed(self, error: DiskError, now: int) -> None:
         self.failures.append(error)
-
-    def count_request(
-        self, api: str, failed: bool, received_us: int, started_us: int, now: int
-    ) -> None:
-        self.counted.append((api, failed))
 
     def on_request(self, item: Request, now: int) -> None:
         if type(item.message).__name__ == "FetchRequest":

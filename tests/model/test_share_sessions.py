@@ -124,7 +124,7 @@ class Bench:
         )
         self.apis = ShareApis(
             self.process, shares, hosted, lambda: enabled,
-            lambda _, message, __: self.answers.append(message),
+            lambda _, message: self.answers.append(message),
         )  # fmt: skip
 
     def _release(self, key: tuple[str, str], _now: int) -> None:

@@ -77,7 +77,6 @@ if TYPE_CHECKING:
 
     from kafkasim.model.broker.common.controller_link import ControllerAccess
     from kafkasim.model.broker.common.coordinators.registry import CoordinatorTopics
-    from kafkasim.model.broker.common.statistics import RequestStatistics
     from kafkasim.model.broker.incarnation import Incarnation
     from kafkasim.model.config import BrokerConfig
     from kafkasim.model.controller.common.image import (
@@ -108,7 +107,6 @@ class KafkaApis:
         coordinators: CoordinatorTopics,
         transactions: TransactionCoordinator,
         controller: ControllerAccess,
-        statistics: RequestStatistics,
     ) -> None:
         self._process = process
         self.out = out = process.out
@@ -117,7 +115,6 @@ class KafkaApis:
         self.replicas = replicas
         self.coordinator, self.coordinators = coordinator, coordinators
         self.controller = controller
-        self.statistics = statistics
         internal = {name: entry.topic for name, entry in coordinators.by_name.items()}
         self.auto_topics = AutoTopicCreation(config, controller.topics, internal, out)
         self._handlers: dict[type, Handler] = {
@@ -156,22 +153,9 @@ class KafkaApis:
         """Serve a request; its response may come later (KafkaApis.handle)."""
         self._handlers[type(item.message)](item, now)
 
-    def respond(
-        self,
-        item: Request,
-        message: Any,
-        now: int,
-        started: int | None = None,
-        throttle_ms: int = 0,
-    ) -> None:
-        """Respond to a request and count it.
-
-        ``started`` is when its handler ran, if that was earlier than ``now``.
-        """
+    def respond(self, item: Request, message: Any, throttle_ms: int = 0) -> None:
+        """Respond to a request."""
         self.out.append(Respond(item.connection, item.correlation, message, throttle_ms))
-        failed = getattr(message, "error", NONE) is not NONE
-        started = now if started is None else started
-        self.statistics.count(request_name(item.message), failed, item.received_us, started, now)
 
     # ------------------------------------------------------------------------------- partitions
 
@@ -182,7 +166,7 @@ class KafkaApis:
             return
         request: ListOffsetsRequest = item.message
         answers = replicas.offsets.list_offsets(request)
-        self.respond(item, ListOffsetsResponse(answers), now)
+        self.respond(item, ListOffsetsResponse(answers))
 
     def on_offsets_for_leader_epoch(self, item: Request, now: int) -> None:
         """Respond with the end offsets of leader epochs."""
@@ -192,7 +176,7 @@ class KafkaApis:
         request: OffsetsForLeaderEpochRequest = item.message
         answer = replicas.offsets.epoch_end_offset
         answers = tuple([answer(asked) for asked in request.partitions])
-        self.respond(item, OffsetsForLeaderEpochResponse(answers), now)
+        self.respond(item, OffsetsForLeaderEpochResponse(answers))
 
     def on_describe_producers(self, item: Request, now: int) -> None:
         """Respond with the active producers of partitions that this broker hosts (KIP-664)."""
@@ -206,7 +190,7 @@ class KafkaApis:
                 found.append(active_producers(self.replicas.hosted, tp))
                 continue
             found.append(DescribeProducersPartition(tp, error, ()))
-        self.respond(item, DescribeProducersResponse(tuple(found)), now)
+        self.respond(item, DescribeProducersResponse(tuple(found)))
 
     # --------------------------------------------------------------------------------- metadata
 
@@ -239,7 +223,7 @@ class KafkaApis:
                 if not broker.fenced
             ]
         )
-        self.respond(item, MetadataResponse(brokers, self.controller.named(), tuple(topics)), now)
+        self.respond(item, MetadataResponse(brokers, self.controller.named(), tuple(topics)))
 
     def _topic(self, topic: TopicImage) -> MetadataTopic:
         partitions = tuple(
@@ -265,7 +249,7 @@ class KafkaApis:
 
     def on_api_versions(self, item: Request, now: int) -> None:
         """Respond with the finalized features (KIP-584)."""
-        self.respond(item, api_versions(self.image, self.controller.kraft_version()), now)
+        self.respond(item, api_versions(self.image, self.controller.kraft_version()))
 
     def on_find_coordinator(self, item: Request, now: int) -> None:
         """Respond with the leader of the partition that holds the group or other key.
@@ -280,19 +264,19 @@ class KafkaApis:
             error = Errors.INVALID_REQUEST
             if kind is None:
                 error = self.coordinators.not_served(request.key_type)
-            self.respond(item, FindCoordinatorResponse(error, -1, ""), now)
+            self.respond(item, FindCoordinatorResponse(error, -1, ""))
             return
         topic = self.image.topic_by_name(kind.topic.topic)
         if topic is None:
             self.auto_topics.create(kind.topic.topic, now)
-            self.respond(item, unavailable, now)
+            self.respond(item, unavailable)
             return
         entry = topic.partitions.get(kind.coordinator.partition_for(request.key))
         if entry is None or not self._alive(entry.leader):
-            self.respond(item, unavailable, now)
+            self.respond(item, unavailable)
             return
         leader = self.image.brokers[entry.leader]
-        self.respond(item, FindCoordinatorResponse(NONE, leader.id, leader.address), now)
+        self.respond(item, FindCoordinatorResponse(NONE, leader.id, leader.address))
 
     def on_offset_commit(self, item: Request, now: int) -> None:
         """Refuse the partitions that the metadata cache does not know, before any other check; the
@@ -345,7 +329,7 @@ class KafkaApis:
 
     def on_describe_client_quotas(self, item: Request, now: int) -> None:
         """Respond with quotas of the metadata; in ZooKeeper mode they are read from znodes."""
-        self.respond(item, described(item.message, self.image.client_quotas), now)
+        self.respond(item, described(item.message, self.image.client_quotas))
 
     def on_describe_configs(self, item: Request, now: int) -> None:
         """Respond with the settings of each resource (ConfigHelper)."""
@@ -355,7 +339,7 @@ class KafkaApis:
 
     def on_describe_acls(self, item: Request, now: int) -> None:
         """Respond that there is no authorizer; with one it answers (authorization/gate.py)."""
-        self.respond(item, DescribeAclsResponse(Errors.SECURITY_DISABLED, ()), now)
+        self.respond(item, DescribeAclsResponse(Errors.SECURITY_DISABLED, ()))
 
     # ------------------------------------------------------------------------ for the controller
 
@@ -379,7 +363,7 @@ class KafkaApis:
         )
         remaining = [each for place, each in enumerate(resources) if place not in refused]
 
-        def reassemble(answer: Any, at: int) -> None:
+        def reassemble(answer: Any, _at: int) -> None:
             """Answer in the order of the request (reassembleIncrementalResponse)."""
             late = isinstance(answer, Failed)
             error = Errors.REQUEST_TIMED_OUT if late else answer.error
@@ -393,7 +377,7 @@ class KafkaApis:
                     if error is NONE
                 ]
             )
-            self.respond(item, IncrementalAlterConfigsResponse(error, results), at, now)
+            self.respond(item, IncrementalAlterConfigsResponse(error, results))
 
         if remaining:
             message = IncrementalAlterConfigsRequest(tuple(remaining))
@@ -413,14 +397,14 @@ class KafkaApis:
         must wait, the connection stays muted for that time (sendForwardedResponse).
         """
 
-        def done(answer: Any, at: int) -> None:
+        def done(answer: Any, _at: int) -> None:
             if isinstance(answer, Failed):
                 answer = late
             throttle_ms = getattr(answer, "throttle_time_ms", 0)
             if throttle_ms:
                 client_id, api = self._peer_of(item).client_id, request_name(item.message)
                 self.out.append(Throttled(client_id, api, throttle_ms))
-            self.respond(item, answer, at, now, throttle_ms)
+            self.respond(item, answer, throttle_ms)
 
         self.controller.requests.send(envelope(item.message, self._peer_of(item)), now, done)
 

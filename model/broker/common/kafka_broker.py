@@ -133,7 +133,6 @@ class KafkaBroker:
             self.coordinators,
             self.transactions,
             controller,
-            self.statistics,
         )
         self.share_apis = self._share_apis()
         if share_groups:
@@ -347,8 +346,8 @@ class KafkaBrokerProcess(BrokerProcess):
         self.lane_threads = kafka.lane_threads
         self.network_threads = kafka.config.num_network_threads
         self.queued_max_requests = kafka.config.queued_max_requests
-        # Saves a call each, at every request.
-        self.count_request = kafka.statistics.count  # type: ignore[method-assign]
+        self.on_answered = kafka.statistics.count
+        # Saves a call at every request.
         self.on_request = kafka.socket_server.on_request  # type: ignore[method-assign]
 
     # -------------------------------------------------------------- what the host asks the process

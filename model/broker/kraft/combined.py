@@ -65,6 +65,7 @@ class CombinedNode(Process):
         controller.listeners.add(broker.loader)
         self._parts = (controller, broker)
         self.lane_threads = broker.lane_threads
+        self.on_answered = broker.on_answered
         self.network_threads = config.num_network_threads
         self.queued_max_requests = config.queued_max_requests
         self._to_controller: dict[int, None] = {}  # inbound connections to its endpoint

@@ -252,13 +252,13 @@ class ZkBroker(KafkaBrokerProcess):
     def _refuse(self, item: Request, now: int) -> None:
         """Refuse a request that is not served in ZooKeeper mode."""
         refused = failed(item.message, Errors.UNSUPPORTED_VERSION)
-        self.kafka.apis.respond(item, refused, now)
+        self.kafka.apis.respond(item, refused)
 
     def _ask_controller(self, item: Request, now: int) -> None:
         """Let this broker's controller serve a request; it refuses if it is not active."""
 
-        def answer(response: Any, at: int) -> None:
-            self.kafka.apis.respond(item, response, at, now)
+        def answer(response: Any, _at: int) -> None:
+            self.kafka.apis.respond(item, response)
 
         self.controller.requests.serve(item.message, answer)
 

@@ -52,9 +52,9 @@ NONE = Errors.NONE
 
 
 class Respond(Protocol):
-    """Answers a request; ``started`` is when its handler ran, if that was before ``now``."""
+    """Answers a request."""
 
-    def __call__(self, item: Request, message: Any, now: int, started: int | None = None) -> None:
+    def __call__(self, item: Request, message: Any) -> None:
         """Send the answer."""
         ...
 
@@ -88,19 +88,14 @@ class RoleChange:
 class RolesTaken:
     """A LeaderAndIsr whose replicas have their roles; the coordinators are told one by one."""
 
-    __slots__ = ("answer", "began_us", "changes", "item")
+    __slots__ = ("answer", "changes", "item")
 
     def __init__(
-        self,
-        item: Request,
-        answer: LeaderAndIsrResponse,
-        changes: list[RoleChange],
-        began_us: int,
+        self, item: Request, answer: LeaderAndIsrResponse, changes: list[RoleChange]
     ) -> None:
         self.item = item
         self.answer = answer
         self.changes = deque(changes)  # which are still to be told
-        self.began_us = began_us
 
 
 class ControlRequests:
@@ -180,14 +175,14 @@ class ControlRequests:
         error = self._refusal(request)
         if error is not NONE:
             refused = tuple([(state.tp, error) for state in request.partitions])
-            self.respond(item, LeaderAndIsrResponse(error, refused), now)
+            self.respond(item, LeaderAndIsrResponse(error, refused))
             return
         for topic, entries, zxid in request.configs:
             self.configs.learn(topic, entries, zxid)
         results, changes = self._change_roles(request, now)
         self.replicas.hosted.compare_names([state.tp for state in request.partitions])
         answer = LeaderAndIsrResponse(NONE, tuple(results.items()))
-        self._tell_coordinators(RolesTaken(item, answer, changes, now), now)
+        self._tell_coordinators(RolesTaken(item, answer, changes), now)
 
     def _change_roles(
         self, request: LeaderAndIsrRequest, now: int
@@ -284,7 +279,7 @@ class ControlRequests:
 
     def _end(self, taken: RolesTaken, answer: LeaderAndIsrResponse, now: int) -> None:
         self.roles_taken(now)
-        self.respond(taken.item, answer, now, taken.began_us)
+        self.respond(taken.item, answer)
 
     def _on_topic_read(self, taken: RolesTaken, results: Results, now: int) -> None:
         """Go on with a request that has waited for ZooKeeper, and then with those that wait for it.
@@ -324,7 +319,7 @@ class ControlRequests:
             if deleted:
                 self.partitions_deleted(tuple([state.tp for state in deleted]), now)
             self.cache_updated(now)
-        self.respond(item, UpdateMetadataResponse(error), now)
+        self.respond(item, UpdateMetadataResponse(error))
 
     # ----------------------------------------------------------------------------- StopReplica
 
@@ -338,7 +333,7 @@ class ControlRequests:
                 results.append((asked.tp, self._stop(asked, now)))
             self.replicas.roles.checkpoint_deletions(now)
             self.replicas.hosted.compare_names([asked.tp for asked in request.partitions])
-        self.respond(item, StopReplicaResponse(error, tuple(results)), now)
+        self.respond(item, StopReplicaResponse(error, tuple(results)))
         self._locked = True
         self.out.append(Then(self._stopped))
 

@@ -46,13 +46,10 @@ def low_watermark(leader: LeaderState) -> int:
 class DelayedDeleteRecords:
     """A request that waits for followers' log starts."""
 
-    __slots__ = ("_answer", "awaited", "deadline", "done", "item", "results", "started")
+    __slots__ = ("_answer", "awaited", "deadline", "done", "item", "results")
 
-    def __init__(
-        self, item: Request, answer: Callable[[DelayedDeleteRecords, int], None], now: int
-    ) -> None:
+    def __init__(self, item: Request, answer: Callable[[DelayedDeleteRecords, int], None]) -> None:
         self.item = item
-        self.started = now
         self.deadline = 0
         self.done = False
         self.results: dict[TopicPartition, DeleteRecordsPartitionResult] = {}
@@ -126,7 +123,7 @@ class RecordDeletion:
         now: int,
     ) -> None:
         request: DeleteRecordsRequest = item.message
-        waiting = DelayedDeleteRecords(item, answer, now)
+        waiting = DelayedDeleteRecords(item, answer)
         for tp, offset in request.partitions:
             partition = self._hosted.online.get(tp)
             error, reached = NONE if internal else self._refusal(tp), -1
@@ -185,7 +182,3 @@ class RecordDeletion:
         results = tuple([operation.results[tp] for tp, _ in item.message.partitions])
         response = DeleteRecordsResponse(results)
         self._process.out.append(Respond(item.connection, item.correlation, response))
-        failed = any(result.error is not NONE for result in results)
-        self._process.count_request(
-            "DeleteRecords", failed, item.received_us, operation.started, now
-        )

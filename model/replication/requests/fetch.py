@@ -244,21 +244,20 @@ class PartlyRefusedFetch:
         return [*self._inner.answers(result, now), *refused]
 
 
-Answer: TypeAlias = "Callable[[Request, FetchContext, FetchResult, int, int], None]"
-"""Answers a fetch with what was read; the last two: when serving began, and now."""
+Answer: TypeAlias = "Callable[[Request, FetchContext, FetchResult, int], None]"
+"""Answers a fetch with what was read; the last is now."""
 
 
 class DelayedFetch:
     """A fetch that waits for ``min_bytes``."""
 
-    __slots__ = ("_answer", "_reader", "context", "deadline", "done", "item", "started")
+    __slots__ = ("_answer", "_reader", "context", "deadline", "done", "item")
 
     def __init__(
         self, item: Request, context: FetchContext, reader: FetchReader, answer: Answer, now: int
     ) -> None:
         self.item = item
         self.context = context
-        self.started = now
         self.deadline = 0
         self.done = False
         self._reader = reader
@@ -274,7 +273,7 @@ class DelayedFetch:
         self.done = True
         self.context.unpark(self)
         result = self._reader.read(self.item.message, self.context.wanted(), now, first=False)
-        self._answer(self.item, self.context, result, self.started, now)
+        self._answer(self.item, self.context, result, now)
 
     expire = complete
 
@@ -318,7 +317,7 @@ class FetchHandler:
         context: FetchContext
         session, error = self._sessions.open(request, now)
         if error is not NONE:
-            self._respond(item, FetchResponse(error, ()), now, now)
+            self._respond(item, FetchResponse(error, ()), now)
             return
         if session is None:
             context = SessionlessFetch(request, self._hosted)
@@ -339,7 +338,7 @@ class FetchHandler:
             or request.max_wait_ms <= 0
             or self._is_enough(request, wanted, result, now)
         ):
-            self._answer(item, context, result, now, now)
+            self._answer(item, context, result, now)
             return
         waiting = DelayedFetch(item, context, self._reader, self._answer, now)
         context.park(waiting, result)
@@ -401,18 +400,16 @@ class FetchHandler:
         self.quota.unrecord(client_id, size, now, user)
         return FetchResponse(NONE, (), context.session_id, throttle_ms)
 
-    def _answer(
-        self, item: Request, context: FetchContext, result: FetchResult, started: int, now: int
-    ) -> None:
+    def _answer(self, item: Request, context: FetchContext, result: FetchResult, now: int) -> None:
         if item.message.replica_id < 0 and self.quota.enabled:
             throttled = self._throttled(item, context, result, now)
             if throttled is not None:
-                self._respond(item, throttled, started, now)
+                self._respond(item, throttled, now)
                 return
         response = FetchResponse(NONE, tuple(context.answers(result, now)), context.session_id)
-        self._respond(item, response, started, now)
+        self._respond(item, response, now)
 
-    def _respond(self, item: Request, response: FetchResponse, started: int, now: int) -> None:
+    def _respond(self, item: Request, response: FetchResponse, now: int) -> None:
         follower = item.message.replica_id >= 0
         process = self._process
         if follower and self._send_delay_us and response.error is NONE:
@@ -420,12 +417,6 @@ class FetchHandler:
         else:
             throttle_ms = response.throttle_time_ms
             process.out.append(Respond(item.connection, item.correlation, response, throttle_ms))
-        failed = response.error is not NONE
-        for answer in response.partitions:
-            if answer.error is not NONE:
-                failed = True
-        api = "FetchFollower" if follower else "FetchConsumer"
-        process.count_request(api, failed, item.received_us, started, now)
 
     def _send_later(self, item: Request, response: FetchResponse, now: int) -> None:
         """Send what is in the files when the socket takes it, not what was read (B83)."""

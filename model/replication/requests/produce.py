@@ -70,8 +70,8 @@ class ProduceStatus:
         self.error = error
 
 
-Answer: TypeAlias = Callable[[Request, list[ProduceStatus], int, int], None]
-"""Answers a request with its statuses; the last two: when serving began, and now."""
+Answer: TypeAlias = Callable[[Request, list[ProduceStatus], int], None]
+"""Answers a request with its statuses; the last is now."""
 
 
 class LeaderAppend:
@@ -91,7 +91,7 @@ class LeaderAppend:
 class DelayedProduce:
     """A produce request with acks=all that waits for high watermarks."""
 
-    __slots__ = ("_answer", "_hosted", "awaited", "deadline", "done", "item", "started", "statuses")
+    __slots__ = ("_answer", "_hosted", "awaited", "deadline", "done", "item", "statuses")
 
     def __init__(
         self,
@@ -103,7 +103,6 @@ class DelayedProduce:
     ) -> None:
         self.item = item
         self.statuses = statuses
-        self.started = now
         self.deadline = 0
         self.done = False
         self.awaited: dict[TopicPartition, LeaderAppend] = {}
@@ -136,7 +135,7 @@ class DelayedProduce:
             awaited.status.fail(error)
         if not self.awaited:
             self.done = True
-            self._answer(self.item, self.statuses, self.started, now)
+            self._answer(self.item, self.statuses, now)
 
     def expire(self, now: int) -> None:
         """Answer REQUEST_TIMED_OUT; what was appended may still be committed."""
@@ -144,7 +143,7 @@ class DelayedProduce:
         for awaited in self.awaited.values():
             del awaited.partition.delayed.produces[self]
             awaited.status.fail(Errors.REQUEST_TIMED_OUT)
-        self._answer(self.item, self.statuses, self.started, now)
+        self._answer(self.item, self.statuses, now)
 
 
 class ProduceHandler:
@@ -174,7 +173,7 @@ class ProduceHandler:
             return
         request: ProduceRequest = item.message
         if request.acks not in VALID_ACKS:
-            self._answer(item, [self._refused(data.tp) for data in request.partitions], now, now)
+            self._answer(item, [self._refused(data.tp) for data in request.partitions], now)
             return
         if request.transactional_id is None:
             outcome = NOTHING_TO_VERIFY
@@ -261,7 +260,7 @@ class ProduceHandler:
         if waiting is not None:
             self._purgatory.add(waiting, request.timeout_ms, now)
         else:
-            answer(item, statuses, now, now)
+            answer(item, statuses, now)
 
     def _tell_unverified(
         self,
@@ -337,12 +336,8 @@ class ProduceHandler:
         required = self._rules.required_offset(result.last_offset, result.duplicate)
         return LeaderAppend(partition, leader, required, status)
 
-    def _answer(self, item: Request, statuses: list[ProduceStatus], started: int, now: int) -> None:
+    def _answer(self, item: Request, statuses: list[ProduceStatus], now: int) -> None:
         """Send the answer; acks=0 has none, and an error there closes the connection."""
-        failed = False
-        for status in statuses:
-            if status.error is not NONE:
-                failed = True
         process, quota, request = self._process, self.quota, item.message
         throttle_ms = 0
         if quota.enabled:
@@ -359,11 +354,10 @@ class ProduceHandler:
             else:
                 answer = Respond(item.connection, item.correlation, response, throttle_ms)
                 process.out.append(answer)
-        elif failed:
+        elif any(status.error is not NONE for status in statuses):
             process.out.append(Close(item.connection))
         else:
             process.out.append(Respond(item.connection, item.correlation, None, throttle_ms))
-        process.count_request("Produce", failed, item.received_us, started, now)
 
     def _answer_late(self, item: Request, response: ProduceResponse, at: int) -> None:
         """Keep an answer for the throttle time (A10)."""

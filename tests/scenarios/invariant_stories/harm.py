@@ -27,7 +27,7 @@ from tests.scenarios.invariant_stories.common import (
 )
 
 SECOND = 1_000_000
-TICK: Row = ("broker-1", facts.RequestStats("Fetch", 1, 0, 1, 0, 1, 0, 1))
+TICK: Row = ("broker-1", facts.RequestStats("Fetch", 1, 0, 1, 0, 1, 0, 0, 0, 1))
 THREE: list[Row] = [("controller-1", registration(each, each)) for each in (1, 2, 3)]
 DEPOSED: Row = ("broker-1", facts.BecameFollower("offsets-id", 0, 2, 2, 1))
 

@@ -116,7 +116,7 @@ class AuthorizedApis:
         if type(request) is ProduceRequest and request.acks == 0:
             self._process.out.append(Close(item.connection))  # the client has no other way to know
         else:
-            self._apis.respond(item, refused(request, error), now)
+            self._apis.respond(item, refused(request, error))
 
     def _serve_parts(
         self, item: Request, served: Any, merge: Callable[[Any], Any] | None, now: int
@@ -126,7 +126,7 @@ class AuthorizedApis:
             return
         unanswered = type(item.message) is ProduceRequest and item.message.acks == 0
         if served is None and not unanswered:
-            self._apis.respond(item, merge(None), now)
+            self._apis.respond(item, merge(None))
             return
         if served is not None:
             if not unanswered:
@@ -140,7 +140,7 @@ class AuthorizedApis:
         """Answer with the entries of this broker's image (AclApis.handleDescribeAcls)."""
         wanted = item.message.filter
         found = [each for each in self._image.acls.values() if selects(wanted, each)]
-        self._apis.respond(item, DescribeAclsResponse(NONE, tuple(found)), now)
+        self._apis.respond(item, DescribeAclsResponse(NONE, tuple(found)))
 
     def _add_partitions(self, access: Access, item: Request, now: int) -> None:
         """Refuse a client's transaction as a whole if one topic is refused
@@ -163,7 +163,7 @@ class AuthorizedApis:
         if not results:
             self._apis.handle(item, now)
         else:
-            self._apis.respond(item, AddPartitionsToTxnResponse(NONE, tuple(results)), now)
+            self._apis.respond(item, AddPartitionsToTxnResponse(NONE, tuple(results)))
 
     def _name_topics(self, access: Access, item: Request, now: int) -> None:
         """Serve Metadata: a topic that does not exist may be created by whoever may CREATE it."""

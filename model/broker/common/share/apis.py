@@ -59,7 +59,7 @@ class ShareApis:
         shares: SharePartitionManager,
         hosted: HostedPartitions,
         enabled: Callable[[], bool],
-        respond: Callable[[Request, Any, int], None],
+        respond: Callable[[Request, Any], None],
     ) -> None:
         self._process = process
         self._shares = shares
@@ -79,17 +79,17 @@ class ShareApis:
         """Acknowledge, fetch, and answer when both are done."""
         request: ShareFetchRequest = item.message
         if not self._enabled():
-            self._respond(item, ShareFetchResponse(Errors.UNSUPPORTED_VERSION), now)
+            self._respond(item, ShareFetchResponse(Errors.UNSUPPORTED_VERSION))
             return
         if not is_uuid(request.member_id):
-            self._respond(item, ShareFetchResponse(Errors.UNKNOWN_SERVER_ERROR), now)
+            self._respond(item, ShareFetchResponse(Errors.UNKNOWN_SERVER_ERROR))
             return
         session, error = self._shares.sessions.open(request, item.connection)
         if error is Errors.SHARE_SESSION_LIMIT_REACHED:
             self._refuse_later(item, error, now)
             return
         if error is not NONE:
-            self._respond(item, ShareFetchResponse(error), now)
+            self._respond(item, ShareFetchResponse(error))
             return
         if session is not None:
             self._process.watched[item.connection] = (NETWORK, self._shares.disconnected)
@@ -98,8 +98,8 @@ class ShareApis:
     def _refuse_later(self, item: Request, error: Errors, now: int) -> None:
         """Answer after max_wait_ms: a client without a session asks again at once."""
 
-        def refuse(at: int) -> None:
-            self._respond(item, ShareFetchResponse(error), at)
+        def refuse(_at: int) -> None:
+            self._respond(item, ShareFetchResponse(error))
 
         wait_us = item.message.max_wait_ms * 1000
         self._process.timers.arm(("idle-share-fetch", item.connection), now + wait_us, IDLE, refuse)
@@ -119,7 +119,7 @@ class ShareApis:
             error, found = session.answers(request.session_epoch, found)
         if any(each.error is Errors.UNKNOWN_TOPIC_ID for each in found):
             # BrokerTopicStats.updateBytesOut finds no name, and a NullPointerException ends it all.
-            self._respond(item, ShareFetchResponse(Errors.UNKNOWN_SERVER_ERROR), now)
+            self._respond(item, ShareFetchResponse(Errors.UNKNOWN_SERVER_ERROR))
             return
         answers = {(each.topic_id, each.tp): each for each in found}
         for key, failure in acknowledged.items():
@@ -128,7 +128,7 @@ class ShareApis:
         if request.session_epoch == FINAL_SHARE_EPOCH:
             self._shares.release_session((request.group_id, request.member_id), now)
         lock_ms = self._shares.lock_duration_ms(request.group_id)
-        self._respond(item, ShareFetchResponse(error, tuple(answers.values()), lock_ms), now)
+        self._respond(item, ShareFetchResponse(error, tuple(answers.values()), lock_ms))
 
     def fetch(
         self,
@@ -174,14 +174,14 @@ class ShareApis:
         """Acknowledge, and answer when the state is persisted."""
         request: ShareAcknowledgeRequest = item.message
         if not self._enabled():
-            self._respond(item, ShareAcknowledgeResponse(Errors.UNSUPPORTED_VERSION), now)
+            self._respond(item, ShareAcknowledgeResponse(Errors.UNSUPPORTED_VERSION))
             return
         if not is_uuid(request.member_id):
-            self._respond(item, ShareAcknowledgeResponse(Errors.UNKNOWN_SERVER_ERROR), now)
+            self._respond(item, ShareAcknowledgeResponse(Errors.UNKNOWN_SERVER_ERROR))
             return
         error = self._shares.sessions.acknowledge(request)
         if error is not NONE:
-            self._respond(item, ShareAcknowledgeResponse(error), now)
+            self._respond(item, ShareAcknowledgeResponse(error))
             return
 
         def done(results: Results, at: int) -> None:
@@ -193,7 +193,7 @@ class ShareApis:
                     for (topic_id, tp), failure in results.items()
                 ]
             )
-            self._respond(item, ShareAcknowledgeResponse(NONE, partitions), at)
+            self._respond(item, ShareAcknowledgeResponse(NONE, partitions))
 
         self.acknowledge(item, request.partitions, done, now)
 

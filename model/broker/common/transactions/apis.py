@@ -40,8 +40,7 @@ if TYPE_CHECKING:
 
 NONE = Errors.NONE
 Results = tuple[tuple[TopicPartition, Errors], ...]
-# (request, response, now, when its handler ran)
-Respond = Callable[["Request", Any, int, int], None]
+Respond = Callable[["Request", Any], None]
 
 
 def _client_version(request_version: int) -> int:
@@ -83,8 +82,8 @@ class TransactionApis:
         """Respond with a producer id (handleInitProducerIdRequest)."""
         request: InitProducerIdRequest = item.message
 
-        def done(error: Errors, producer_id: int, epoch: int, at: int) -> None:
-            self._respond(item, InitProducerIdResponse(error, producer_id, epoch), at, now)
+        def done(error: Errors, producer_id: int, epoch: int, _at: int) -> None:
+            self._respond(item, InitProducerIdResponse(error, producer_id, epoch))
 
         own = (request.producer_id, request.producer_epoch)
         if (own[0] == NO_PRODUCER_ID) != (own[1] == NO_PRODUCER_EPOCH):
@@ -103,17 +102,17 @@ class TransactionApis:
         request: AddPartitionsToTxnRequest = item.message
         results: dict[int, Results] = {}
 
-        def add_result(index: int, result: Results, at: int) -> None:
+        def add_result(index: int, result: Results, _at: int) -> None:
             results[index] = result
             if len(results) == len(asked):
                 answers = [(each.transactional_id, results[i]) for i, each in enumerate(asked)]
-                self._respond(item, AddPartitionsToTxnResponse(NONE, tuple(answers)), at, now)
+                self._respond(item, AddPartitionsToTxnResponse(NONE, tuple(answers)))
 
         asked = request.transactions
         answers = self._coordinator.rules.answers_verification()
         if not answers and any(each.verify_only for each in asked):
             refused = AddPartitionsToTxnResponse(Errors.UNSUPPORTED_VERSION, ())
-            self._respond(item, refused, now, now)
+            self._respond(item, refused)
             return
         version = _client_version(request.transaction_version)
         # Of an id that is named twice, Kafka adds the later partitions twice.
@@ -154,8 +153,8 @@ class TransactionApis:
         request: AddOffsetsToTxnRequest = item.message
         number = self._offsets_partition(request.group_id)
 
-        def added(error: Errors, at: int) -> None:
-            self._respond(item, AddOffsetsToTxnResponse(error), at, now)
+        def added(error: Errors, _at: int) -> None:
+            self._respond(item, AddOffsetsToTxnResponse(error))
 
         self._coordinator.partitions.handle(
             request.transactional_id,
@@ -171,8 +170,8 @@ class TransactionApis:
         """Respond when the decision is committed (handleEndTxnRequest)."""
         request: EndTxnRequest = item.message
 
-        def done(error: Errors, producer_id: int, epoch: int, at: int) -> None:
-            self._respond(item, EndTxnResponse(error, producer_id, epoch), at, now)
+        def done(error: Errors, producer_id: int, epoch: int, _at: int) -> None:
+            self._respond(item, EndTxnResponse(error, producer_id, epoch))
 
         asked = EndTxn(
             request.transactional_id,
@@ -189,9 +188,9 @@ class TransactionApis:
         describe = self._coordinator.queries.describe
         # The request's ids are a set on the wire.
         states = tuple([describe(each) for each in dict.fromkeys(request.transactional_ids)])
-        self._respond(item, DescribeTransactionsResponse(states), now, now)
+        self._respond(item, DescribeTransactionsResponse(states))
 
     def on_list(self, item: Request, now: int) -> None:
         """Respond with the ids of this coordinator."""
         answer = self._coordinator.queries.list(item.message, now)
-        self._respond(item, answer, now, now)
+        self._respond(item, answer)

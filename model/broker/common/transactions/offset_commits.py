@@ -38,7 +38,7 @@ class TxnOffsetCommits:
         coordinator: GroupCoordinator,
         verification: TransactionVerification,
         knows: Callable[[TopicPartition], bool],
-        respond: Callable[[Request, Any, int, int], None],
+        respond: Callable[[Request, Any], None],
     ) -> None:
         self._out = out
         self._coordinator = coordinator
@@ -53,7 +53,7 @@ class TxnOffsetCommits:
         unknown = [offset[0] for offset in request.offsets if offset not in known]
         refused = tuple([(tp, Errors.UNKNOWN_TOPIC_OR_PARTITION) for tp in unknown])
         if not known:
-            self._respond(item, TxnOffsetCommitResponse(refused), now, now)
+            self._respond(item, TxnOffsetCommitResponse(refused))
             return
         served = replace(request, offsets=known)
         lane = self._coordinator.lane_of(request)
@@ -63,11 +63,11 @@ class TxnOffsetCommits:
         def merge(answer: TxnOffsetCommitResponse) -> TxnOffsetCommitResponse:
             return TxnOffsetCommitResponse((*refused, *answer.results))
 
-        def verified(outcome: Verified, at: int) -> None:
+        def verified(outcome: Verified, _at: int) -> None:
             if partition in outcome.errors:
                 error = client_error(outcome.errors[partition])
                 results = tuple([(offset[0], error) for offset in known])
-                self._respond(item, merge(TxnOffsetCommitResponse(results)), at, now)
+                self._respond(item, merge(TxnOffsetCommitResponse(results)))
                 return
             guard = outcome.guards.get(partition)
 

@@ -68,12 +68,11 @@ class GroupTransactions(Protocol):
 class PendingMarkers:
     """One request: the errors of its partitions so far, by producer."""
 
-    __slots__ = ("_missing", "errors", "failed", "item", "started")
+    __slots__ = ("_missing", "errors", "failed", "item")
 
-    def __init__(self, item: Request, now: int) -> None:
+    def __init__(self, item: Request) -> None:
         request: WriteTxnMarkersRequest = item.message
         self.item = item
-        self.started = now
         self.errors: dict[int, dict[TopicPartition, Errors]] = {
             marker.producer_id: {} for marker in request.markers
         }
@@ -129,13 +128,13 @@ class TransactionMarkers:
             asked = [tp for marker in request.markers for tp in marker.partitions]
             if self._locks.wait_for(asked, item):
                 return
-        pending = PendingMarkers(item, now)
+        pending = PendingMarkers(item)
         if pending.done:
-            self._respond(pending, now)
+            self._respond(pending)
         for marker in request.markers:
             if not names_producer(marker.producer_id, marker.producer_epoch):
                 pending.fail(Errors.UNKNOWN_SERVER_ERROR)
-                self._respond(pending, now)
+                self._respond(pending)
                 return
             self._write(marker, pending, now)
 
@@ -170,7 +169,6 @@ class TransactionMarkers:
         pending: PendingMarkers,
         item: Request,
         statuses: list[ProduceStatus],
-        started: int,
         now: int,
     ) -> None:
         for status in statuses:
@@ -198,12 +196,8 @@ class TransactionMarkers:
     ) -> None:
         pending.add(producer_id, tp, error)
         if pending.done:
-            self._respond(pending, now)
+            self._respond(pending)
 
-    def _respond(self, pending: PendingMarkers, now: int) -> None:
-        item, process = pending.item, self._process
-        process.out.append(Respond(item.connection, item.correlation, pending.response()))
-        failed = any(
-            error is not NONE for errors in pending.errors.values() for error in errors.values()
-        )
-        process.count_request("WriteTxnMarkers", failed, item.received_us, pending.started, now)
+    def _respond(self, pending: PendingMarkers) -> None:
+        item = pending.item
+        self._process.out.append(Respond(item.connection, item.correlation, pending.response()))
