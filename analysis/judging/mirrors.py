@@ -28,7 +28,7 @@ ON_THE_WAY_US = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class MirrorSettings:
-    """A mirror: its host, the clusters, and replication.policy.class with its separator."""
+    """A mirror: its node, the clusters, and replication.policy.class with its separator."""
 
     node: str
     source: str
@@ -40,6 +40,8 @@ class MirrorSettings:
     groups: str = ".*"
     groups_exclude: str = ""
     offset_lag_max: int = 100
+    others: tuple[str, ...] = ()
+    """Its other nodes."""
 
     @property
     def naming(self) -> DefaultReplicationPolicy:
@@ -97,7 +99,9 @@ class Mirrored:
 
     def __init__(self, trace: FactSource, mirrors: Iterable[MirrorSettings]) -> None:
         self.mirrors = list(mirrors)
-        self._by_node = {each.node: _Followed() for each in self.mirrors}
+        self._by_node: dict[str, _Followed] = {}  # workers of one mirror share it
+        for each in self.mirrors:
+            self._by_node |= dict.fromkeys((each.node, *each.others), _Followed())
         self._topics: dict[tuple[str, str], str] = {}  # (cluster, topic) -> its newest id
         self._acked: dict[PartitionKey, dict[int, int]] = {}  # offset -> record id
         self._copies: dict[PartitionKey, dict[int, int]] = {}  # the same, acknowledged to mirrors

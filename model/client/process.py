@@ -3,8 +3,9 @@
 The type of a client's configuration says whether it is a producer, a consumer, an old consumer or
 an admin client.
 The application calls a method as ``<client>.<method>``; ``open`` makes a client that the process
-was not started with. A producer that has failed for good is closed and replaced
-(``<producer>.renew``), as an application would construct a new one.
+was not started with, and ``release`` closes one for good. A name may have ``#`` and more behind it:
+a client of the same cluster as the one without. A producer that has failed for good is closed and
+replaced (``<producer>.renew``), as an application would construct a new one.
 
 A stopped application (SIGTERM) closes its clients before the process ends: producers flush,
 consumers commit if auto-commit is on and leave their group. A consumer closes once the application
@@ -43,11 +44,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kafkasim.model.storage.files import Files
+    from kafkasim.model.timers import Key
 
 
 Consumer = KafkaConsumer | KafkaShareConsumer | ZookeeperConsumerConnector
 Client = KafkaProducer | Consumer | KafkaAdmin
 
+
+CLOSE_TIMEOUT_US = 30_000_000
+"""How long a producer that is released may go on to send (AbstractWorkerSourceTask)."""
 
 NO_OTHERS: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 
@@ -82,7 +87,7 @@ class ClientProcess(Process):
         self._renewed: dict[str, int] = {}  # client -> how often it was replaced
         self.clients: dict[str, Client] = {}
         self._methods: dict[str, Callable[[int, tuple[Any, ...], int], None]] = {
-            "open": self._open, "catch_stop": self._catch_stop,
+            "open": self._open, "release": self._release, "catch_stop": self._catch_stop,
         }  # fmt: skip
         self._catches: int | None = None  # the call that a request to stop is replied to
         self._methods |= ClientDisk(self).methods
@@ -93,7 +98,7 @@ class ClientProcess(Process):
     def _make(self, client: str, name: str, tells: bool = True) -> None:
         """Make a client; ``name`` tells it from those that it replaces."""
         config, rules = self._configs[client], self._rules
-        bootstrap = self._others.get(client, self._bootstrap)
+        bootstrap = self._others.get(client.partition("#")[0], self._bootstrap)
         made: Client
         if isinstance(config, ProducerConfig):
             made = KafkaProducer(self, name, config, bootstrap, rules, self._compressor)
@@ -130,6 +135,29 @@ class ClientProcess(Process):
             self._configs[client] = config
             self._make(client, client, *rest)
         self.out.append(Reply(call, None, error))
+
+    def _release(self, call: int, args: tuple[Any, ...], now: int) -> None:
+        """Close (client,) and forget it; reply when it is closed.
+
+        A producer that has not sent all within CLOSE_TIMEOUT_US gives the rest up
+        (KafkaProducer.close, forceClose).
+        """
+        made = self.clients.pop(args[0])
+        for method in made.methods:
+            del self._methods[f"{args[0]}.{method}"]
+        if isinstance(made, KafkaProducer):
+            key = ("release", args[0])
+            self.timers.arm(key, now + CLOSE_TIMEOUT_US, "main", made.force_close)
+            made.shut(now, partial(self._released, call, key))
+        else:
+            made.shut(now, partial(self._reply, call))
+
+    def _released(self, call: int, key: Key) -> None:
+        self.timers.cancel(key)
+        self._reply(call)
+
+    def _reply(self, call: int) -> None:
+        self.out.append(Reply(call, None, None))
 
     def _catch_stop(self, call: int, args: tuple[Any, ...], _now: int) -> None:
         """Reply -call when the process is asked to stop, in place of a stop; (False,): stop."""

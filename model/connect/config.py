@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
-from kafkasim.model.config.base import MAX_SHORT, Config, long, setting
+from kafkasim.model.config.base import MAX_SHORT, long, setting
 from kafkasim.model.connect.policies import (
     CONFIGS_EXCLUDED,
     EXCLUDED,
@@ -14,11 +14,12 @@ from kafkasim.model.connect.policies import (
     is_cycle,
     matches,
 )
+from kafkasim.model.connect.workers.config import WorkerConfig, WorkerSettings
 
 
 @dataclass(frozen=True)
-class MirrorConfig(Config):
-    """What a dedicated MirrorMaker is told of a flow A→B."""
+class MirrorConfig(WorkerSettings):
+    """What a dedicated MirrorMaker is told of a flow A→B, and of the workers that run it."""
 
     topics: str = setting(".*")  # expressions, separated by commas
     topics_exclude: str = setting(EXCLUDED)
@@ -66,6 +67,11 @@ class MirrorConfig(Config):
         """
         seconds = self.refresh_groups_interval_seconds + self.emit_checkpoints_interval_seconds
         return (self.offset_flush_interval_ms + 1000 * seconds) * self.emit_checkpoints_enabled
+
+    def worker(self, group_id: str, client_id: str) -> WorkerConfig:
+        """Return the settings of a worker's membership in its group."""
+        kept = {each.name: getattr(self, each.name) for each in fields(WorkerSettings)}
+        return WorkerConfig(group_id=group_id, client_id=client_id, **kept)
 
     def takes_topic(self, target: str, topic: str) -> bool:
         """Return whether a topic is mirrored (MirrorSourceConnector.shouldReplicateTopic)."""

@@ -60,6 +60,8 @@ from kafkasim.model.facts.clients import (
     SendFailed,
     SequencesRewritten,
     SubscribedByPattern,
+    WorkStarted,
+    WorkStopped,
 )
 from kafkasim.model.facts.groups import (
     CoordinatorLoaded,
@@ -438,6 +440,8 @@ __all__ = [
     "VerificationSkipped",
     "VotersChanged",
     "Waiting",
+    "WorkStarted",
+    "WorkStopped",
     "ZkControllerWrite",
     "ZooKeeperConnection",
     "ZooKeeperRole",

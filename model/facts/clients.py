@@ -257,3 +257,20 @@ class CheckpointEmitted:
     partition: int
     offset: int
     downstream: int
+
+
+@value
+class WorkStarted:
+    """A worker of Connect starts a connector or a task that the group has given it."""
+
+    group: str
+    work: str  # MirrorSourceConnector, MirrorSourceConnector-0
+    generation: int  # of the group
+
+
+@value
+class WorkStopped:
+    """A worker of Connect has stopped a connector or a task."""
+
+    group: str
+    work: str

@@ -554,14 +554,17 @@ class MemberTable(Table):
 
 
 class MirrorTable(Table):
-    """A dedicated MirrorMaker 2 of one node that copies from cluster ``source`` to ``target``.
+    """A dedicated MirrorMaker 2 that copies from cluster ``source`` to ``target``.
 
-    It runs at the target's site. ``config`` has Kafka's names of the flow's settings, without
-    ``source->target.`` in front of them. It starts ``start`` after t = 0.
+    It runs at the target's site: as ``workers`` nodes that form a Connect group and share its
+    tasks; without that, as one node that runs every task and is in no group. ``config`` has Kafka's
+    names of the flow's settings, without ``source->target.`` in front of them. It starts ``start``
+    after t = 0.
     """
 
     source: str
     target: str
+    workers: int | None = Field(None, ge=1)
     start: Duration = 0
     principal: str = Field(ANONYMOUS, pattern=PRINCIPAL)
     config: Properties = {}

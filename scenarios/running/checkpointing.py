@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from kafkasim.model.client.exceptions import KafkaError
 from kafkasim.model.connect.offset_syncs import OffsetSyncStore
@@ -12,6 +12,8 @@ from kafkasim.model.facts import CheckpointEmitted
 from kafkasim.model.records import TopicPartition
 from kafkasim.scenarios.running.mirroring import SIZE, Flow, again, every, poll, read_to_end
 from kafkasim.sim.apps.client_port import ClientPort
+
+CHECKPOINT_TASK_CLIENTS = ("checkpoints", "syncs", "producer")
 
 
 class Checkpoint(NamedTuple):
@@ -23,16 +25,60 @@ class Checkpoint(NamedTuple):
     down: int
 
 
-class CheckpointTask:
-    """Emits checkpoints, and commits them in the target for groups without members there.
+class TranslatedGroups(Protocol):
+    """Whose offsets a checkpoint task translates."""
 
-    Models MirrorCheckpointConnector (which groups) and MirrorCheckpointTask.
-    """
+    groups: tuple[str, ...]
+
+    async def refresh(self) -> None:
+        """Find the groups."""
+
+
+class CheckpointConnector:
+    """Finds the groups that have checkpoints (MirrorCheckpointConnector)."""
 
     def __init__(self, port: ClientPort, flow: Flow) -> None:
         self._port = port
         self._flow = flow
-        self._groups: list[str] = []
+        self.groups: tuple[str, ...] = ()
+
+    async def refresh(self) -> None:
+        """Find the source's groups with offsets in mirrored topics (findConsumerGroups)."""
+        found = []
+        for listed in await self._port.call("source-admin.list_groups", (), ()):
+            group = listed.group_id
+            if not self._flow.config.takes_group(group):
+                continue
+            offsets = await group_offsets(self._port, "source-admin", group)
+            if any(self._flow.takes(tp.topic) for tp in offsets):
+                found.append(group)
+        self.groups = tuple(found)
+
+
+async def group_offsets(port: ClientPort, admin: str, group: str) -> dict[TopicPartition, int]:
+    """Return a group's committed offsets."""
+    error, found = await port.call(f"{admin}.list_group_offsets", group, None)
+    if error:
+        raise KafkaError(error.name, group)
+    return {each.tp: each.offset for each in found if each.offset >= 0}
+
+
+class CheckpointTask:
+    """Emits checkpoints, and commits them in the target for groups without members there.
+
+    Models MirrorCheckpointTask.
+    """
+
+    def __init__(
+        self, port: ClientPort, flow: Flow, groups: TranslatedGroups, suffix: str = ""
+    ) -> None:
+        """``suffix`` is behind the names of the task's clients."""
+        self._checkpoints, self._syncs, self._producer = (
+            name + suffix for name in CHECKPOINT_TASK_CLIENTS
+        )
+        self._port = port
+        self._flow = flow
+        self._groups = groups
         self._known: dict[str, dict[TopicPartition, Checkpoint]] = {}  # CheckpointStore
         self._idle: dict[str, dict[TopicPartition, int]] = {}  # offsets of groups Empty in target
         self._store = OffsetSyncStore(flow.rules, checkpoints_read=True)
@@ -40,13 +86,13 @@ class CheckpointTask:
     async def run(self) -> None:
         """Read what there is, then emit for ever."""
         port, flow, config = self._port, self._flow, self._flow.config
-        await again(self._find_groups)
-        await read_to_end(port, "checkpoints", flow.checkpoints_topic, self._load)
-        await read_to_end(port, "syncs", flow.syncs_topic, self._take)
+        await again(self._groups.refresh)
+        await read_to_end(port, self._checkpoints, flow.checkpoints_topic, self._load)
+        await read_to_end(port, self._syncs, flow.syncs_topic, self._take)
         self._store.read_to_end = True
         loops = [
             self._follow(),
-            every(config.refresh_groups_interval_seconds, self._find_groups, first=False),
+            every(config.refresh_groups_interval_seconds, self._groups.refresh, first=False),
             every(config.emit_checkpoints_interval_seconds, self._emit, first=False),
         ]
         if config.sync_group_offsets_enabled:
@@ -66,32 +112,14 @@ class CheckpointTask:
 
     async def _follow(self) -> None:
         while True:
-            for batch in (await again(lambda: poll(self._port, "syncs"))).values():
+            for batch in (await again(lambda: poll(self._port, self._syncs))).values():
                 for record in batch:
                     self._take(record[1])
 
-    async def _find_groups(self) -> None:
-        """Find the source's groups with offsets in mirrored topics (findConsumerGroups)."""
-        found = []
-        for listed in await self._port.call("source-admin.list_groups", (), ()):
-            group = listed.group_id
-            if not self._flow.config.takes_group(group):
-                continue
-            offsets = await self._offsets("source-admin", group)
-            if any(self._flow.takes(tp.topic) for tp in offsets):
-                found.append(group)
-        self._groups = found
-
-    async def _offsets(self, admin: str, group: str) -> dict[TopicPartition, int]:
-        error, found = await self._port.call(f"{admin}.list_group_offsets", group, None)
-        if error:
-            raise KafkaError(error.name, group)
-        return {each.tp: each.offset for each in found if each.offset >= 0}
-
     async def _emit(self) -> None:
         """Emit the checkpoints of all groups (MirrorCheckpointTask.poll)."""
-        for group in self._groups:
-            for tp, up in sorted((await self._offsets("source-admin", group)).items()):
+        for group in self._groups.groups:
+            for tp, up in sorted((await group_offsets(self._port, "source-admin", group)).items()):
                 down = self._store.translate(tp, up) if self._flow.takes(tp.topic) else None
                 if down is None or not self._flow.rules.may_be_emitted(down):
                     continue
@@ -101,8 +129,9 @@ class CheckpointTask:
                     self._port.record(CheckpointEmitted(group, *tp, up, down))
                     record = self._flow.contents.write(checkpoint)
                     key = f"{group}-{checkpoint.tp.topic}-{tp.partition}"
+                    topic = self._flow.checkpoints_topic
                     await self._port.call(
-                        "producer.send", self._flow.checkpoints_topic, key, record, SIZE, 0, False
+                        f"{self._producer}.send", topic, key, record, SIZE, 0, False
                     )
 
     def _is_more_recent(self, checkpoint: Checkpoint) -> bool:
@@ -111,15 +140,17 @@ class CheckpointTask:
 
     async def _find_idle(self) -> None:
         """Note the offsets of the groups that are Empty in the target."""
-        for group in self._groups:
+        for group in self._groups.groups:
             error, described = await self._port.call("target-admin.describe_group", group)
             if not error and described.state == "Empty":
-                self._idle[group] = await self._offsets("target-admin", group)
+                self._idle[group] = await group_offsets(self._port, "target-admin", group)
 
     async def _sync_groups(self) -> None:
         """Commit checkpoints in the target (syncGroupOffset); it refuses groups with members."""
         idle, self._idle = self._idle, {}
         for group, checkpoints in self._known.items():
+            if group not in self._groups.groups:
+                continue  # another task's
             there = idle.get(group)
             offsets = {
                 tp: each.down
@@ -133,4 +164,4 @@ class CheckpointTask:
 
 async def checkpoints(port: ClientPort, flow: Flow) -> None:
     """Run the checkpoint task of a flow."""
-    await CheckpointTask(port, flow).run()
+    await CheckpointTask(port, flow, CheckpointConnector(port, flow)).run()

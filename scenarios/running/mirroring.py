@@ -1,14 +1,15 @@
 """MirrorMaker 2's tasks: what a dedicated node of one flow does, as loops over its clients.
 
 Each loop is a thread of the node's process. Records of internal topics carry an id; what they say
-is in :class:`Contents`. Left out: the group of workers (this node runs every task), the source
-offsets of heartbeats (they are always 0), exactly-once source tasks.
+is in :class:`Contents`. A node without a group runs every task itself; those of a group are run by
+``herding.py``. Left out: the source offsets of heartbeats (they are always 0), exactly-once source
+tasks.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from itertools import count
@@ -39,6 +40,10 @@ SIZE = 100
 """Bytes of a mirrored record, and of one of an internal topic."""
 
 
+Submitted = deque[list[int]]
+"""[offset, whether it is acknowledged] of a partition's records, in the order of the sends."""
+
+
 @dataclass
 class Contents:
     """What the records of one mirror's internal topics say, by record id; it outlives restarts."""
@@ -46,8 +51,12 @@ class Contents:
     number: int  # of the mirror
     said: dict[int, Any] = field(default_factory=dict)
     numbers: count[int] = field(default_factory=count)
-    # By source partition, how many of its records the target has not acknowledged.
-    in_flight: Counter[TopicPartition] = field(default_factory=Counter)
+    # SubmittedRecords of the task that copies a source partition, or copied it last.
+    submitted: dict[TopicPartition, Submitted] = field(default_factory=dict)
+
+    def in_flight(self, tp: TopicPartition) -> int:
+        """Return how many records of a source partition the target has not acknowledged."""
+        return sum(not acknowledged for _, acknowledged in self.submitted.get(tp, ()))
 
     def write(self, what: Any) -> int:
         """Return the id of a new record that says something."""
@@ -90,6 +99,16 @@ class Flow:
     def offsets_topic(self) -> str:
         """Connect's topic of source offsets, in the target cluster."""
         return f"mm2-offsets.{self.source}.internal"
+
+    @property
+    def configs_topic(self) -> str:
+        """Connect's topic of connectors and tasks, in the target cluster."""
+        return f"mm2-configs.{self.source}.internal"
+
+    @property
+    def group_id(self) -> str:
+        """The group of the flow's workers, in the target cluster (MirrorMakerConfig)."""
+        return f"{self.source}-mm2"
 
 
 async def again(step: Callable[[], Awaitable[Any]]) -> Any:
@@ -163,24 +182,33 @@ class MirroredTopics(Protocol):
         """Keep them up to date for ever."""
 
 
+SOURCE_TASK_CLIENTS = ("source", "producer", "syncs-producer", "offsets")
+
+
 class SourceTask:
     """Copies records (MirrorSourceTask in a WorkerSourceTask, at least once)."""
 
-    def __init__(self, port: ClientPort, flow: Flow, topics: MirroredTopics) -> None:
+    def __init__(
+        self, port: ClientPort, flow: Flow, topics: MirroredTopics, suffix: str = ""
+    ) -> None:
+        """``suffix`` is behind the names of the task's clients."""
+        self._source, self._producer, self._syncs, self._offsets = (
+            name + suffix for name in SOURCE_TASK_CLIENTS
+        )
+        self._stopping = False
+        self._stopped = asyncio.Event()
         self._port = port
         self._flow = flow
         self._topics = topics
         self._writer = OffsetSyncWriter(flow.rules, flow.config.offset_lag_max)
         self._stored: dict[TopicPartition, int] = {}  # source offsets, as Connect has stored them
-        # SubmittedRecords: [offset, whether it is acknowledged], in the order of the sends
-        self._submitted: dict[TopicPartition, deque[list[int]]] = {}
+        self._submitted: dict[TopicPartition, Submitted] = {}
         self._committable: dict[TopicPartition, int] = {}
-        flow.contents.in_flight.clear()
 
     async def run(self) -> None:
         """Mirror for ever."""
         flow, port = self._flow, self._port
-        await read_to_end(port, "offsets", flow.offsets_topic, self._load)
+        await read_to_end(port, self._offsets, flow.offsets_topic, self._load)
         await again(self._topics.refresh)
         flush_s = flow.config.offset_flush_interval_ms / 1000
         await asyncio.gather(
@@ -189,13 +217,24 @@ class SourceTask:
             self._topics.run(),
         )
 
+    async def finish(self) -> None:
+        """Stop copying; wait for what is on its way, and commit its source offsets.
+
+        (AbstractWorkerSourceTask.close, WorkerSourceTask.finalOffsetCommit)
+        """
+        self._stopping = True
+        await self._port.call(f"{self._source}.wakeup")
+        await self._stopped.wait()
+        await self._settle()
+        await self._flush()
+
     def _load(self, record_id: int) -> None:
         tp, offset = self._flow.contents.said[record_id]
         self._stored[tp] = offset
 
     async def _copy(self) -> None:
         assigned: tuple[TopicPartition, ...] = ()
-        while True:
+        while not self._stopping:
             if self._topics.partitions != assigned:
                 await self._settle()
                 assigned = self._topics.partitions
@@ -204,12 +243,13 @@ class SourceTask:
                 await asyncio.sleep(POLL_MS / 1000)
                 continue
             try:
-                records = await poll(self._port, "source")
+                records = await poll(self._port, self._source)
             except KafkaError:
                 continue
             for tp, batch in records.items():
                 for offset, value, key, timestamp in batch:
                     await self._send(tp, offset, value, key, timestamp)
+        self._stopped.set()
 
     async def _settle(self) -> None:
         """Wait for acknowledgements, as a task that ends (SubmittedRecords.awaitAllMessages)."""
@@ -219,28 +259,28 @@ class SourceTask:
 
     async def _assign(self, partitions: tuple[TopicPartition, ...]) -> None:
         """Begin behind the stored offsets; without one, where auto.offset.reset says: earliest."""
-        await self._port.call("source.assign", partitions)
+        await self._port.call(f"{self._source}.assign", partitions)
         for tp in partitions:
+            self._flow.contents.submitted[tp] = self._submitted.setdefault(tp, deque())
             last = self._committable.get(tp, self._stored.get(tp, -1))
             if last >= 0:
-                await self._port.call("source.seek", tp, last + 1)
+                await self._port.call(f"{self._source}.seek", tp, last + 1)
 
     async def _send(
         self, tp: TopicPartition, offset: int, value: Any, key: Any, timestamp: int
     ) -> None:
         remote = self._flow.remote(tp)
         entry = [offset, 0]
-        self._submitted.setdefault(tp, deque()).append(entry)
-        self._flow.contents.in_flight[tp] += 1
+        self._submitted[tp].append(entry)
         taken, done = self._port.call_acked(
-            "producer.send", remote.topic, key, value, SIZE, remote.partition, True, 0, timestamp
-        )
+            f"{self._producer}.send",
+            remote.topic, key, value, SIZE, remote.partition, True, 0, timestamp,
+        )  # fmt: skip
         done.add_done_callback(lambda answer: self._on_answer(tp, entry, answer))
         await taken
 
     def _on_answer(self, tp: TopicPartition, entry: list[int], answer: asyncio.Future[Any]) -> None:
         """Take an acknowledgement (commitRecord); a task whose send fails for good ends."""
-        self._flow.contents.in_flight[tp] -= 1
         if answer.cancelled() or answer.exception() is not None:
             return
         entry[1] = 1
@@ -258,7 +298,7 @@ class SourceTask:
             self._port.record(OffsetSynced(*sync.tp, sync.up, sync.down))
             key = f"{sync.tp.topic}-{sync.tp.partition}"
             _, done = self._port.call_acked(
-                "syncs-producer.send", self._flow.syncs_topic, key, record, SIZE, 0, True
+                f"{self._syncs}.send", self._flow.syncs_topic, key, record, SIZE, 0, True
             )
             done.add_done_callback(self._on_synced)
 
@@ -276,7 +316,7 @@ class SourceTask:
                 self._stored[tp] = offset
                 record, key = self._flow.contents.write((tp, offset)), f"{tp.topic}-{tp.partition}"
                 await self._port.call(
-                    "producer.send", self._flow.offsets_topic, key, record, SIZE, 0, False
+                    f"{self._producer}.send", self._flow.offsets_topic, key, record, SIZE, 0, False
                 )
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import count
 
 from kafkasim.analysis.judging.mirrors import MirrorSettings
 from kafkasim.analysis.judging.source import PartitionKey
@@ -14,6 +15,7 @@ from kafkasim.model.client.producer.producer import producer_config
 from kafkasim.model.config import ClientConfig, Config, ConsumerConfig
 from kafkasim.model.connect.config import MirrorConfig
 from kafkasim.model.connect.policies import HEARTBEATS
+from kafkasim.model.connect.workers.process import WorkerProcess
 from kafkasim.model.facts import FinalPosition
 from kafkasim.model.records import TopicPartition
 from kafkasim.model.storage.files import Files
@@ -21,9 +23,10 @@ from kafkasim.scenarios.language.clusters import sites
 from kafkasim.scenarios.language.tables import MirrorTable, Scenario
 from kafkasim.scenarios.running.checkpointing import checkpoints
 from kafkasim.scenarios.running.cluster_run import ClusterRun
+from kafkasim.scenarios.running.herding import WorkerApplication
 from kafkasim.scenarios.running.mirroring import Contents, Flow, MirrorApplication
 from kafkasim.scenarios.running.source_connector import SourceConnector
-from kafkasim.sim.apps.client_port import Applications, launch
+from kafkasim.sim.apps.client_port import Application, Applications, launch
 from kafkasim.sim.host.lifecycle import Host
 from kafkasim.sim.world import World
 
@@ -31,6 +34,8 @@ SOURCE = ("source", "source-admin", "syncs-producer", "syncs", "source-heartbeat
 """The clients of the source cluster; all others are the target's."""
 
 UNLIMITED = 2**31 - 1
+
+MakeProcess = Callable[[Files, random.Random, int], ClientProcess]
 
 
 def client_configs(node: str) -> dict[str, Config]:
@@ -44,13 +49,19 @@ def client_configs(node: str) -> dict[str, Config]:
         "delivery.timeout.ms": UNLIMITED,
         "max.block.ms": UNLIMITED,
     }
-    consumers = ("source", "syncs", "offsets", "checkpoints")
+    consumers = ("source", "syncs", "offsets", "checkpoints", "configs")
     producers = ("producer", "syncs-producer", "target-heartbeats", "source-heartbeats")
     return {
         **{name: ConsumerConfig.from_properties(reads) for name in consumers},
         **{name: producer_config(writes) for name in producers},
         **{name: ClientConfig.from_properties({}) for name in ("source-admin", "target-admin")},
     }
+
+
+OF_WORKERS = (
+    "source-admin", "target-admin", "configs", "producer", "source-heartbeats", "target-heartbeats",
+)  # fmt: skip
+"""The clients that a worker has for itself: each task has its own besides."""
 
 
 class Mirrors:
@@ -60,17 +71,21 @@ class Mirrors:
         self._world = world
         self._members = members
         self._launched: list[Applications] = []
-        self._flows: list[tuple[Host, Flow]] = []
-        self._starts: list[tuple[int, Host, Flow]] = []
-        places, every = sites(scenario), scenario.mirrors
+        self._flows: list[tuple[tuple[Host, ...], Flow]] = []
+        self._starts: list[tuple[int, Host, Callable[[Host], None]]] = []
+        places, every, numbers = sites(scenario), scenario.mirrors, count(1)
         for number, table in enumerate(every, 1):
-            host = world.add_host(
-                f"mirror-{number}", dc=places[table.target], principal=table.principal
-            )
+            hosts = [
+                world.add_host(
+                    f"mirror-{next(numbers)}", dc=places[table.target], principal=table.principal
+                )
+                for _ in range(table.workers or 1)
+            ]
             back = any((t.source, t.target) == (table.target, table.source) for t in every)
             flow = self._flow(number, table, back)
-            self._flows.append((host, flow))
-            self._starts.append((table.start, host, flow))
+            self._flows.append((tuple(hosts), flow))
+            start = self._start if table.workers is None else self._start_worker
+            self._starts += [(table.start, host, partial(start, flow=flow)) for host in hosts]
         self._tell_topics()
 
     def _flow(self, number: int, table: MirrorTable, back: bool) -> Flow:
@@ -97,7 +112,7 @@ class Mirrors:
             created[flow.source][flow.syncs_topic] = None
             if flow.emits_back:
                 created[flow.source][HEARTBEATS] = None
-            own = (flow.offsets_topic, flow.checkpoints_topic, HEARTBEATS)
+            own = (flow.offsets_topic, flow.configs_topic, flow.checkpoints_topic, HEARTBEATS)
             created[flow.target].update(dict.fromkeys(own))
         for _, flow in self._flows * len(self._flows):
             of_scenario = [topic.name for topic in self._members[flow.source].scenario.topics]
@@ -106,15 +121,25 @@ class Mirrors:
 
     def start(self) -> None:
         """Start every mirror, each at its own time from now."""
-        for after_us, host, flow in self._starts:
-            self._world.at(self._world.now + after_us, self._start, host, flow)
+        for after_us, host, start in self._starts:
+            self._world.at(self._world.now + after_us, start, host)
 
     def _start(self, host: Host, flow: Flow) -> None:
+        """Start the one node of a flow."""
+        application = MirrorApplication(flow=flow, topics=SourceConnector, checkpoints=checkpoints)
+        self._launch(host, application, partial(self._process, host.name, flow))
+
+    def _start_worker(self, host: Host, flow: Flow) -> None:
+        """Start one worker of a flow."""
+        rules = self._members[flow.target].cluster.settings.rules().connect
+        application = WorkerApplication(flow=flow, configs=client_configs(host.name), rules=rules)
+        self._launch(host, application, partial(self._worker, host.name, flow))
+
+    def _launch(self, host: Host, application: Application, process: MakeProcess) -> None:
         if host.alive:
             return
-        application = MirrorApplication(flow=flow, topics=SourceConnector, checkpoints=checkpoints)
         host.on_start.append(lambda started: self._launched.append(launch(started, application)))
-        host.start(partial(self._process, host.name, flow))
+        host.start(process)
 
     def _process(
         self, name: str, flow: Flow, files: Files, rng: random.Random, now: int
@@ -125,15 +150,35 @@ class Mirrors:
         configs = client_configs(name)
         return ClientProcess(name, target, configs, rules, files, rng, now, others=others)
 
+    def _worker(
+        self, name: str, flow: Flow, files: Files, rng: random.Random, now: int
+    ) -> WorkerProcess:
+        rules = self._members[flow.target].cluster.settings.rules()
+        target, configs = self._bootstrap(flow.target), client_configs(name)
+        return WorkerProcess(
+            name,
+            target,
+            {client: configs[client] for client in OF_WORKERS},
+            rules.client,
+            files,
+            rng,
+            now,
+            dict.fromkeys(SOURCE, self._bootstrap(flow.source)),
+            flow.config.worker(flow.group_id, name),
+            rules.connect,
+        )
+
     def _bootstrap(self, cluster: str) -> tuple[str, ...]:
         brokers = self._members[cluster].cluster.brokers
         return tuple([f"{cluster}.{host.name}" for host in brokers])
 
-    def heal(self) -> None:
-        """Start the mirrors that faults took down."""
-        for host, _ in self._flows:
-            if host.incarnation >= 0 and not host.alive:
-                host.boot()
+    def heal(self, lasting: Sequence[tuple[list[str], list[str]]]) -> None:
+        """Start the mirrors that faults took down, but for those that stay down for ever."""
+        gone = [name for near, far in lasting if not far for name in near]
+        for hosts, _ in self._flows:
+            for host in hosts:
+                if host.incarnation >= 0 and not host.alive and host.name not in gone:
+                    host.boot()
 
     def waits(self, lasting: Sequence[tuple[list[str], list[str]]]) -> dict[str, list[Wait]]:
         """Return what mirrors have not copied yet, by target cluster.
@@ -143,29 +188,34 @@ class Mirrors:
         (``Sites.lasting``).
         """
         found: dict[str, list[Wait]] = {}
-        for host, flow in self._flows:
-            if not any(self._is_hit(host, flow, *hosts) for hosts in lasting):
-                found.setdefault(flow.target, []).extend(self._behind(host, flow))
+        for workers, flow in self._flows:
+            if not any(self._is_hit(workers, flow, *hosts) for hosts in lasting):
+                found.setdefault(flow.target, []).extend(self._behind(workers, flow))
         return found
 
     def is_reached(self, lasting: Sequence[tuple[list[str], list[str]]]) -> bool:
         """Return whether every mirror that can go on has copied all that its source has."""
         return not any(self.waits(lasting).values())
 
-    def _is_hit(self, host: Host, flow: Flow, near: list[str], far: list[str]) -> bool:
-        every = (*self._bootstrap(flow.source), *self._bootstrap(flow.target), host.name)
-        hit = [any(name in every for name in side) for side in (near, far) if side]
-        return all(hit)
+    def _is_hit(self, workers: Sequence[Host], flow: Flow, near: list[str], far: list[str]) -> bool:
+        own = [host.name for host in workers]
+        every = (*self._bootstrap(flow.source), *self._bootstrap(flow.target))
+        return all(
+            any(name in every for name in side) or all(name in side for name in own)
+            for side in (near, far)
+            if side
+        )
 
-    def _behind(self, host: Host, flow: Flow) -> Iterator[Wait]:
+    def _behind(self, workers: Sequence[Host], flow: Flow) -> Iterator[Wait]:
+        host = workers[0]
         progress = self._members[flow.source].progress
         names = {topic_id: fact.topic for topic_id, fact in progress.topics.items()}
         beats = flow.config.policy.is_heartbeats  # they never end: the last one may be on its way
         mirrored = [each for each, name in names.items() if flow.takes(name) and not beats(name)]
-        held = self._positions(host)
+        held = _positions(workers)
         for key, end in progress.exposed_of(mirrored).items():
             position = held.get(key, 0)
-            in_flight = flow.contents.in_flight[TopicPartition(names[key[0]], key[1])]
+            in_flight = flow.contents.in_flight(TopicPartition(names[key[0]], key[1]))
             if position < end or in_flight:
                 # The judges of the target do not know the source's topics: the name goes with it.
                 told = (
@@ -175,19 +225,11 @@ class Mirrors:
                 )
                 yield Wait(MIRROR, host.name, *key, offset=position, end=end, detail=told)
 
-    def _positions(self, host: Host) -> dict[PartitionKey, int]:
-        truth = [] if host.process is None else host.process.ground_truth()
-        return {
-            (fact.topic_id, fact.partition): fact.position
-            for fact in truth
-            if isinstance(fact, FinalPosition)
-        }
-
     def judged(self) -> list[MirrorSettings]:
         """Return what judges take from the mirrors."""
         return [
             MirrorSettings(
-                host.name,
+                hosts[0].name,
                 flow.source,
                 flow.target,
                 flow.config.replication_policy_class,
@@ -196,11 +238,23 @@ class Mirrors:
                 flow.config.groups,
                 flow.config.groups_exclude,
                 flow.config.offset_lag_max,
+                tuple([host.name for host in hosts[1:]]),
             )
-            for host, flow in self._flows
+            for hosts, flow in self._flows
         ]
 
     def release(self) -> None:
         """Free all applications; call it when the trace is closed."""
         for applications in self._launched:
             applications.release()
+
+
+def _positions(workers: Sequence[Host]) -> dict[PartitionKey, int]:
+    """Return where the consumers of a flow's nodes are."""
+    return {
+        (fact.topic_id, fact.partition): fact.position
+        for host in workers
+        if host.process is not None
+        for fact in host.process.ground_truth()
+        if isinstance(fact, FinalPosition)
+    }

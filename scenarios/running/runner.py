@@ -201,7 +201,7 @@ class ScenarioRun:
 
     def _heal(self) -> None:
         self.sites.injector.heal_all()
-        self.mirrors.heal()
+        self.mirrors.heal(self.sites.lasting())
         for each in self.members.values():
             each.faults.heal()
 

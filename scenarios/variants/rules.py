@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from kafkasim.model.broker.kraft.rules import LifecycleRules
 from kafkasim.model.client.rules import ClientRules
 from kafkasim.model.connect.rules import MirrorRules
+from kafkasim.model.connect.workers.rules import WorkerRules
 from kafkasim.model.controller.common.acls import AuthorizerRules
 from kafkasim.model.controller.kraft.rules import ControllerRules
 from kafkasim.model.controller.zk.rules import ZkControllerRules
@@ -38,6 +39,7 @@ class Rules:
     zk_controller: ZkControllerRules = field(default_factory=ZkControllerRules)
     zookeeper: ZooKeeperRules = field(default_factory=ZooKeeperRules)
     mirror: MirrorRules = field(default_factory=MirrorRules)
+    connect: WorkerRules = field(default_factory=WorkerRules)
 
 
 PARTS: dict[str, type] = {
@@ -55,4 +57,5 @@ PARTS: dict[str, type] = {
     "zk_controller": ZkControllerRules,
     "zookeeper": ZooKeeperRules,
     "mirror": MirrorRules,
+    "connect": WorkerRules,
 }

@@ -25,6 +25,7 @@ from kafkasim.model.config.clients import ShareConsumerConfig
 from kafkasim.model.config.share_groups import ShareGroupSettings
 from kafkasim.model.config.streams import StreamsConfig
 from kafkasim.model.connect.config import MirrorConfig
+from kafkasim.model.connect.workers.config import WorkerConfig, WorkerSettings
 from kafkasim.model.zookeeper.config import ZooKeeperConfig
 
 KINDS = (
@@ -38,6 +39,8 @@ KINDS = (
     LegacyConsumerConfig,
     StreamsConfig,
     MirrorConfig,
+    WorkerSettings,
+    WorkerConfig,
     ZooKeeperConfig,
 )
 ROOTS = ("model", "sim", "scenarios/running")

@@ -7,7 +7,16 @@ from collections import Counter
 
 import pytest
 
+from kafkasim.model.config import ConfigError
+from kafkasim.model.connect.config import MirrorConfig
 from kafkasim.model.connect.workers.assignor import IncrementalCooperativeAssignor
+from kafkasim.model.connect.workers.configs import (
+    ClusterConfigState,
+    ConnectorConfig,
+    TaskConfig,
+    TaskCount,
+    TasksCommit,
+)
 from kafkasim.model.connect.workers.rules import WorkerRules
 from kafkasim.model.connect.workers.work import CONNECTOR, Work
 
@@ -207,3 +216,33 @@ def test_whatever_comes_and_goes_all_work_runs_once_and_evenly_in_the_end(seed: 
     assert made.runners == Counter(CONFIGURED)
     tasks = [shares[1] for shares in made.shares().values()]
     assert max(tasks) - min(tasks) <= 1
+
+
+def test_tasks_count_once_their_commit_is_read_and_old_ones_go() -> None:
+    told = [
+        ConnectorConfig("a", {}),
+        TaskConfig(Work("a", 0), "x"),
+        TaskConfig(Work("a", 1), "y"),
+        TasksCommit("a", 2),
+        TaskCount("a", 2),
+        TaskConfig(Work("a", 0), "z"),
+    ]
+    states = [ClusterConfigState()]
+    for offset, each in enumerate(told):
+        states.append(states[-1].after(offset, each))
+    assert [len(each.work) for each in states] == [0, 1, 1, 1, 3, 3, 3]
+    assert (states[4].generations, states[4].pending) == ({"a": 0}, {"a": None})
+    assert (states[5].fenced, states[5].pending) == ({"a": 2}, {})
+    last = states[-1].after(6, TasksCommit("a", 1))
+    assert (last.offset, last.tasks_of("a"), last.generations) == (7, ["z"], {"a": 1})
+
+
+def test_a_commit_without_the_settings_of_a_task_changes_nothing() -> None:
+    state = ClusterConfigState().after(0, ConnectorConfig("a", {}))
+    assert state.after(1, TasksCommit("a", 1)).work == (Work("a"),)
+
+
+def test_a_session_without_room_for_a_heartbeat_is_refused() -> None:
+    with pytest.raises(ConfigError) as refused:
+        MirrorConfig.from_properties({"session.timeout.ms": 3000})
+    assert str(refused.value).startswith("heartbeat.interval.ms: 3000 is not below")

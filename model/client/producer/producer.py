@@ -230,6 +230,11 @@ class KafkaProducer:
         self.sender.drain_all(now)
         self._finish_flushes(now)
 
+    def force_close(self, now: int) -> None:
+        """Give up what the close still waits for, and end it (forceClose)."""
+        self.sender.abort("PRODUCER_CLOSED", False, now)
+        self._end_close()
+
     # Into the accumulator.
 
     def _append(self, call: int, args: Args, now: int, may_allocate: bool) -> Missing | None:
@@ -500,11 +505,14 @@ class KafkaProducer:
         if self._closing and not self.accumulator.incomplete:
             if self.transactions is not None and not self.transactions.close(now):
                 return
-            closing, self._closing = self._closing, []
-            self.metadata.close()
-            self.connections.close()
-            for done in closing:
-                done()
+            self._end_close()
+
+    def _end_close(self) -> None:
+        closing, self._closing = self._closing, []
+        self.metadata.close()
+        self.connections.close()
+        for done in closing:
+            done()
 
     def _reply(self, call: int) -> None:
         self.process.out.append(Reply(call, None, None))

@@ -175,8 +175,8 @@ class WorkerCoordinator:
         self._work.configs = args[0], args[1]
         self._reply(call)
 
-    def _ask_rejoin(self, call: int, args: tuple[Any, ...], now: int) -> None:
-        self.request_rejoin(args[0])
+    def _ask_rejoin(self, call: int, _args: tuple[Any, ...], now: int) -> None:
+        self.request_rejoin("connect worker requested rejoin")
         self._poll.wake(now)
         self._reply(call)
 

@@ -95,7 +95,8 @@ def _check_links(scenario: Scenario) -> None:
 
 def _check_fault(place: str, fault: FaultTable, scenario: Scenario) -> None:
     known = [*sites(scenario).values(), *hosts(scenario)]
-    known += [f"mirror-{number}" for number in range(1, len(scenario.mirrors) + 1)]
+    nodes = sum(each.workers or 1 for each in scenario.mirrors)
+    known += [f"mirror-{number}" for number in range(1, nodes + 1)]
     every = dict.fromkeys([*known, *[host for each in hosts(scenario).values() for host in each]])
     if fault.kind == "nemesis":
         raise ValueError(f"{place}.kind: a nemesis strikes one cluster; write clusters.faults")
