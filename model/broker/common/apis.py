@@ -335,7 +335,7 @@ class KafkaApis:
         """Respond with the settings of each resource (ConfigHelper)."""
         place = self.config, self.image, self.incarnation.broker_id
         found = tuple([described_configs(each, *place) for each in item.message.resources])
-        self.respond(item, DescribeConfigsResponse(found), now)
+        self.respond(item, DescribeConfigsResponse(found))
 
     def on_describe_acls(self, item: Request, now: int) -> None:
         """Respond that there is no authorizer; with one it answers (authorization/gate.py)."""
