@@ -63,7 +63,8 @@ class Copied:
 
     ``source`` is record id by offset in the source, in the order of offsets: what was acknowledged
     there and what the mirror has read. ``target`` is the first offset in the target by record id,
-    also of the records that the target has removed since.
+    also of the records that the target has removed since, and ``last`` the last one: a mirror that
+    dies before it commits source offsets copies records twice.
     """
 
     topic: str  # in the source
@@ -72,6 +73,7 @@ class Copied:
     source: dict[int, int]
     acknowledged: tuple[int, ...]  # record ids
     target: dict[int, int]
+    last: dict[int, int]
     twice: int  # records that are in the target once more
     gone: int  # that the target has removed
     removed: dict[int, None]  # offsets that the source removed before the mirror read them
@@ -81,6 +83,14 @@ class Copied:
         """The offsets of each mirrored record: in the source and in the target."""
         return [(up, self.target[each]) for up, each in self.source.items() if each in self.target]
 
+    def passed(self, offset: int, downstream: int) -> list[int]:
+        """Return the offsets of records that one skips who goes on in the target.
+
+        They are at or behind ``offset`` in the source, and all their copies before ``downstream``.
+        """
+        copied = [(up, self.last[each]) for up, each in self.source.items() if each in self.last]
+        return [up for up, down in copied if up >= offset and down < downstream]
+
 
 @dataclass(slots=True)
 class _Followed:
@@ -88,7 +98,8 @@ class _Followed:
 
     read: dict[PartitionKey, dict[int, int]] = field(default_factory=dict)
     checkpoints: list[tuple[int, int, facts.CheckpointEmitted]] = field(default_factory=list)
-    # By source partition and offset: when the record was last read, in µs.
+    # By source partition and offset: when the record was first read, and last, in µs.
+    first_reads: dict[PartitionKey, dict[int, int]] = field(default_factory=dict)
     reads: dict[PartitionKey, dict[int, int]] = field(default_factory=dict)
     positions: dict[PartitionKey, int] = field(default_factory=dict)
     removed: dict[PartitionKey, dict[int, None]] = field(default_factory=dict)
@@ -141,6 +152,9 @@ class Mirrored:
             known = followed.read.setdefault(key, {})
             known.update(zip(fact.offsets, fact.record_ids, strict=True))
             followed.reads.setdefault(key, {}).update(dict.fromkeys(fact.offsets, t))
+            first_reads = followed.first_reads.setdefault(key, {})
+            for offset in fact.offsets:
+                first_reads.setdefault(offset, t)
             start, cleaned = self._log_starts.get(key, 0), self._cleaned.get(key, {})
             passed = range(followed.positions.get(key, 0), fact.position)
             followed.removed.setdefault(key, {}).update(
@@ -282,13 +296,14 @@ class Mirrored:
                 left = dict.fromkeys([record for _, record in final])
                 for offset, record in final:
                     first.setdefault(record, offset)
+                last = first | {record: offset for offset, record in final}
                 whole = dict(sorted({**acked, **seen}.items()))
                 own = {record: first[record] for record in whole.values() if record in first}
                 gone = sum(record not in left for record in own)
                 twice = sum(record in own for _, record in final) - len(own) + gone
                 removed = followed.removed.get(key, {})
                 told = tuple(acked.values())
-                yield Copied(topic, key, remote, whole, told, own, twice, gone, removed)
+                yield Copied(topic, key, remote, whole, told, own, last, twice, gone, removed)
 
     def _removed_copies(self, remote: PartitionKey) -> dict[int, int]:
         """Return the offsets that mirrored records had before the target removed them, by id."""
@@ -301,19 +316,21 @@ class Mirrored:
 
     def _translations(self, mirror: MirrorSettings) -> Iterator[Finding]:
         """Yield the checkpoints that skip records, and those that go back."""
-        copied = {each.key: each.pairs for each in self._copied(mirror)}
+        copied = {each.key: each for each in self._copied(mirror)}
         last: dict[tuple[str, PartitionKey], facts.CheckpointEmitted] = {}
         for seq, t, fact in self._by_node[mirror.node].checkpoints:
             key = (self._topics[mirror.source, fact.topic], fact.partition)
             made = partial(Finding, group=fact.group, seq=seq, t_us=t)
-            passed = [u for u, d in copied.get(key, ()) if u >= fact.offset and d < fact.downstream]
+            of = copied.get(key)
+            passed = [] if of is None else of.passed(fact.offset, fact.downstream)
             if passed:
                 text = (
                     f"a checkpoint takes group {fact.group} from offset {fact.offset} to"
                     f" {fact.downstream}, behind {len(passed)} records that it has not read"
                 )
                 yield made("translated-past", *key, text, count=len(passed), offset=passed[0])
-            again = [u for u, d in copied.get(key, ()) if u < fact.offset and d >= fact.downstream]
+            pairs = [] if of is None else of.pairs
+            again = [u for u, d in pairs if u < fact.offset and d >= fact.downstream]
             most = self._most_again(mirror, key, t, fact.offset)
             if len(again) > most:
                 text = (
@@ -376,9 +393,10 @@ class Mirrored:
         neighbours are at most four times as far apart as they are away from the newest one
         (OffsetSyncStore: 2^i against 2^(i−2)).
         """
-        reads = self._by_node[mirror.node].reads.get(key, {})
+        followed = self._by_node[mirror.node]
+        reads, first_reads = followed.reads.get(key, {}), followed.first_reads.get(key, {})
         on_the_way = sum(t - ON_THE_WAY_US < at <= t for at in reads.values())
-        behind = sum(up >= offset and at <= t for up, at in reads.items())
+        behind = sum(up >= offset and at <= t for up, at in first_reads.items())
         return mirror.offset_lag_max + on_the_way + 4 * behind
 
     def _failovers(self, mirror: MirrorSettings) -> Iterator[tuple[str, Copied, list[int], int]]:

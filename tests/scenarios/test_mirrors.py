@@ -149,6 +149,14 @@ def test_a_translated_offset_has_every_record_behind_it_that_the_group_has_not_r
     assert (names(right), names(wrong)) == ([], [("translated-past", 1, 1)])
 
 
+def test_a_group_that_goes_on_in_a_second_copy_skips_nothing() -> None:
+    """A mirror that dies before it commits source offsets copies its records once more."""
+    log, twice = (10, 11, 12), (10, 11, 12, 10, 11, 12)
+    right = judged(checkpoint(1, 4), source=log, target=twice)
+    wrong = judged(checkpoint(1, 5), source=log, target=twice)
+    assert (names(right), names(wrong)) == ([], [("translated-past", 1, 1)])
+
+
 @pytest.mark.parametrize(
     ("offset", "downstream", "found"),
     [
