@@ -6,6 +6,7 @@ import java.util.Collection;
 import java.util.List;
 import java.util.Properties;
 import java.util.concurrent.CountDownLatch;
+import java.util.regex.Pattern;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.common.TopicPartition;
@@ -14,11 +15,14 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
 /**
  * A member of a group, as a scenario's consumer workload describes it: "GroupMember PROPERTIES
- * COMMIT STUCK_AT STUCK_FOR TOPIC...". The times are in ms from its start, -1 for never. It prints
- * "ready" once its JVM has booted, begins with the line "go" on its input, and closes its consumer
- * with the line "close" or the input's end. Whoever kills or pauses it sends a signal.
+ * COMMIT STUCK_AT STUCK_FOR TOPIC...", or "pattern:EXPRESSION" in place of the topics. The times are
+ * in ms from its start, -1 for never. It prints "ready" once its JVM has booted, begins with the
+ * line "go" on its input, and closes its consumer with the line "close" or the input's end. Whoever
+ * kills or pauses it sends a signal.
  */
 public class GroupMember {
+    private static final String PATTERN = "pattern:";
+
     private static volatile boolean closing;
 
     public static void main(String[] arguments) throws Exception {
@@ -60,7 +64,7 @@ public class GroupMember {
             long stuckFor, List<String> topics) throws Exception {
         long began = System.currentTimeMillis();
         boolean commits = commit.equals("sync") || commit.equals("async");
-        consumer.subscribe(topics, new ConsumerRebalanceListener() {
+        ConsumerRebalanceListener listener = new ConsumerRebalanceListener() {
             @Override
             public void onPartitionsRevoked(Collection<TopicPartition> revoked) {
                 if (commits)
@@ -69,7 +73,11 @@ public class GroupMember {
 
             @Override
             public void onPartitionsAssigned(Collection<TopicPartition> assigned) { }
-        });
+        };
+        if (topics.get(0).startsWith(PATTERN))
+            consumer.subscribe(Pattern.compile(topics.get(0).substring(PATTERN.length())), listener);
+        else
+            consumer.subscribe(topics, listener);
         while (!closing) {
             if (consumer.poll(Duration.ofSeconds(1)).isEmpty())
                 continue;

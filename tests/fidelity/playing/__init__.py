@@ -22,6 +22,9 @@ GROUPS = ("4.0.0-groups", "4.1.0-groups")
 TRANSACTIONS = ("4.0.0-transactions", "4.1.0-transactions")
 """The versions of the schedules with transactional producers."""
 
+MIRRORS = ("4.1.0-mirrors",)
+"""The versions of the schedules with two clusters and MirrorMaker 2."""
+
 
 def recorded(versions: Sequence[str]) -> list[tuple[str, str]]:
     """Return the schedules that versions of Kafka have a history of: (version, name)."""
@@ -51,9 +54,10 @@ def load(name: str, version: str = "4.0.0") -> Scenario:
         return spec.load(place(version) / f"{name}.toml")
     file = place(version) / f"{name}.toml"
     data = spec.read_toml(file)
-    cluster = data["cluster"]
-    cluster["kafka-version"] = version.partition("-")[0].rpartition(".")[0]
-    cluster["features"] = {ELR_FEATURE: 0} | cluster.get("features", {})
+    for each in data.get("clusters", [data]):
+        cluster = each["cluster"]
+        cluster["kafka-version"] = version.partition("-")[0].rpartition(".")[0]
+        cluster["features"] = {ELR_FEATURE: 0} | cluster.get("features", {})
     return spec.parse(data, str(file))
 
 

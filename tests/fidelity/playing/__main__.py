@@ -20,10 +20,12 @@ from functools import partial
 from pathlib import Path
 
 from kafkasim.scenarios.language.tables import Scenario
-from tests.fidelity.playing import GROUPS, TRANSACTIONS, ZOOKEEPER, load, names, stored
+from tests.fidelity.playing import GROUPS, MIRRORS, TRANSACTIONS, ZOOKEEPER, load, names, stored
 from tests.fidelity.playing.clients import RealClientPlay
 from tests.fidelity.playing.groups.real import group_history
 from tests.fidelity.playing.groups.simulated import SimulatedGroupPlay
+from tests.fidelity.playing.mirrors.real import RealMirrorPlay
+from tests.fidelity.playing.mirrors.simulated import SimulatedMirrorPlay
 from tests.fidelity.playing.nodes import class_archive
 from tests.fidelity.playing.real import Disturbed, RealPlay
 from tests.fidelity.playing.simulated import SimulatedPlay
@@ -43,6 +45,7 @@ PLAYS: dict[str, tuple[Callable[[Scenario, str, Path], RealPlay], type[Simulated
     **dict.fromkeys(
         TRANSACTIONS, (partial(RealClientPlay, transaction_history), SimulatedTransactionPlay)
     ),
+    **dict.fromkeys(MIRRORS, (RealMirrorPlay, SimulatedMirrorPlay)),
 }
 """How the schedules of a version are played that are not those of KRaft mode."""
 

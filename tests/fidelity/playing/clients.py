@@ -59,6 +59,8 @@ def _members(scenario: Scenario) -> Iterator[tuple[str, Program]]:
         is_stuck = table.stuck_at is not None and index == 0
         stuck_at = (table.stuck_at or 0) // 1000 if is_stuck else -1
         topics = table.topics or [scenario.topics[0].name]
+        if table.pattern is not None:
+            topics = [f"pattern:{table.pattern}"]
         arguments = (table.commit, stuck_at, (table.stuck_for or 0) // 1000, *topics)
         yield f"consumer-{number}", Program("GroupMember", properties, arguments, table.start)
 

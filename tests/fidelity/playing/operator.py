@@ -22,6 +22,9 @@ from tests.fidelity.wire import Connection, Schemas
 
 TIMEOUT_SECONDS = 20.0
 
+UNKNOWN_COORDINATOR = {Errors.NOT_COORDINATOR, Errors.COORDINATOR_LOAD_IN_PROGRESS}
+"""Errors after which a client looks the coordinator up again."""
+
 Outcome = tuple[str, Errors]
 
 
@@ -176,6 +179,23 @@ class Operator:
             found += [(str(p.tp), p.error) for p in self.ask(leader, request).partitions]
         return found
 
+    def _reset_offsets(self, operation: OperationTable) -> list[Outcome]:
+        """Commit an offset for a group without members, as a consumer that is in no group does."""
+        group = operation.group or ""
+        offsets = tuple((tp, int(operation.to or 0), -1, "") for tp in self._partitions(operation))
+        request = m.OffsetCommitRequest(group, -1, "", None, offsets)
+        end = time.monotonic() + TIMEOUT_SECONDS
+        while True:  # the first look-up creates the topic of the coordinators
+            found = self.ask_any(m.FindCoordinatorRequest(group))
+            results = []
+            if found.error is Errors.NONE:
+                results = self.ask(found.node_id, request).results
+            if results and {error for _, error in results}.isdisjoint(UNKNOWN_COORDINATOR):
+                return [(f"{group} {tp}", error) for tp, error in results]
+            if time.monotonic() > end:
+                raise NoKafka(f"no coordinator of {group} within {TIMEOUT_SECONDS:.0f} s")
+            time.sleep(0.1)
+
     def _unregister_broker(self, operation: OperationTable) -> list[Outcome]:
         assert operation.node is not None, operation
         broker = int(operation.node.rpartition("-")[2])
@@ -211,6 +231,7 @@ _CALLS: dict[str, Callable[[Operator, OperationTable], list[Outcome]]] = {
     "create-partitions": Operator._create_partitions,
     "delete-topic": Operator._delete_topic,
     "delete-records": Operator._delete_records,
+    "reset-offsets": Operator._reset_offsets,
     "unregister-broker": Operator._unregister_broker,
     "add-voter": Operator._add_voter,
     "remove-voter": Operator._remove_voter,

@@ -26,6 +26,9 @@ SOURCES = re.compile(r"(?:raft-client-|broker-)?(\d+)(?:-fetcher-\d+)?")
 OUTSIDE = -1
 """The source of connections that no node opened."""
 
+MIRROR = -2
+"""The source of connections of a mirror's clients: their client ids name the flow, ``a->b``."""
+
 Pair = tuple[int, int]
 
 
@@ -169,5 +172,8 @@ class Proxies:
 def _source(first: bytes) -> int:
     """Return the node that sent a request, which a connection begins with."""
     (length,) = struct.unpack_from(">h", first, 12)
-    found = SOURCES.fullmatch(first[14 : 14 + max(length, 0)].decode())
+    client_id = first[14 : 14 + max(length, 0)].decode()
+    if "->" in client_id:
+        return MIRROR
+    found = SOURCES.fullmatch(client_id)
     return OUTSIDE if found is None else int(found[1])

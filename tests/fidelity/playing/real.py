@@ -35,6 +35,7 @@ class RealPlay:
 
     nodes_type = Nodes
     operator_type = Operator
+    boot_seconds = BOOT_SECONDS
 
     def __init__(self, scenario: Scenario, version: str, directory: Path) -> None:
         self.scenario = scenario
@@ -78,18 +79,7 @@ class RealPlay:
     # ---------------------------------------------------------------------------- the timeline
 
     def _play(self) -> None:
-        for fault in self.scenario.faults:
-            for repetition in range(fault.count):
-                every = 0.0 if fault.every is None else _seconds(fault.every) * repetition
-                at = every + (0.0 if fault.at is None else _seconds(fault.at))
-                self._add(at, partial(self._start, fault, at))
-        for operation in self.scenario.operations:
-            self._add(_seconds(operation.at), partial(self._operate, operation))
-        producers = [
-            ProducerThread(self.operator, workload, self.scenario)
-            for workload in self.scenario.workload
-            if isinstance(workload, ProducerTable) and workload.transactional_id is None
-        ]
+        producers = self._arm()
         self._began = time.monotonic()
         for producer in producers:
             producer.start()
@@ -109,6 +99,21 @@ class RealPlay:
         for producer in producers:
             producer.join()
 
+    def _arm(self) -> list[ProducerThread]:
+        """Put all that happens on purpose on the timeline; return the producers to start."""
+        for fault in self.scenario.faults:
+            for repetition in range(fault.count):
+                every = 0.0 if fault.every is None else _seconds(fault.every) * repetition
+                at = every + (0.0 if fault.at is None else _seconds(fault.at))
+                self._add(at, partial(self._start, fault, at))
+        for operation in self.scenario.operations:
+            self._add(_seconds(operation.at), partial(self._operate, operation))
+        return [
+            ProducerThread(self.operator, workload, self.scenario)
+            for workload in self.scenario.workload
+            if isinstance(workload, ProducerTable) and workload.transactional_id is None
+        ]
+
     def _add(self, at: float, action: Callable[[], None]) -> None:
         self._timeline.append((at, next(self._order), action))
 
@@ -119,7 +124,7 @@ class RealPlay:
         process does in a moment. A broker that finds no quorum serves nobody, hence the limit.
         """
         began = time.monotonic()
-        while self.nodes.starting and time.monotonic() < began + BOOT_SECONDS:
+        while self.nodes.starting and time.monotonic() < began + self.boot_seconds:
             for name in sorted(self.nodes.starting):
                 if self.operator.serves(name):
                     self.nodes.starting.discard(name)
@@ -141,7 +146,7 @@ class RealPlay:
 
     def _start(self, fault: FaultTable, at: float) -> None:
         targets = [self._place(name) for name in (fault.node, *fault.nodes) if name is not None]
-        ends = _FAULTS[fault.kind](self, fault, targets)
+        ends = getattr(self, _FAULTS[fault.kind])(fault, targets)
         until = (
             self.scenario.duration / 1e6 + 1 if fault.for_ is None else at + _seconds(fault.for_)
         )
@@ -231,15 +236,16 @@ class RealPlay:
         self.nodes.start(name)
 
 
-_FAULTS: dict[str, Callable[[RealPlay, FaultTable, list[str]], list[Callable[[], None]]]] = {
-    "gc-pause": RealPlay._pause,
-    "crash": RealPlay._crash,
-    "stop": RealPlay._stop,
-    "disk-failure": RealPlay._fail_disk,
-    "partition": RealPlay._partition,
-    "partition-oneway": RealPlay._partition,
-    "isolate": RealPlay._partition,
+_FAULTS = {
+    "gc-pause": "_pause",
+    "crash": "_crash",
+    "stop": "_stop",
+    "disk-failure": "_fail_disk",
+    "partition": "_partition",
+    "partition-oneway": "_partition",
+    "isolate": "_partition",
 }
+"""The method that a fault begins with; it returns what ends the fault."""
 
 _MACHINES: dict[str, Callable[[RealPlay, OperationTable, str], None]] = {
     "stop": RealPlay._stop_node,

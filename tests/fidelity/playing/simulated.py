@@ -14,6 +14,7 @@ from kafkasim.model.raft.quorum.states import LeaderChange
 from kafkasim.model.raft.quorum.voters import VotersRecord
 from kafkasim.model.records import TopicPartition
 from kafkasim.scenarios.language.tables import Scenario
+from kafkasim.scenarios.running.cluster import Cluster
 from kafkasim.scenarios.running.runner import ScenarioRun
 from tests.fidelity.playing.history import History
 from tests.fidelity.playing.metadata_log import Entry
@@ -62,19 +63,19 @@ class SimulatedPlay:
         if fact.operation not in ("stop", "start", "restart", "replace-disk"):
             self._answers.append(f"answer to {fact.operation} {fact.target}: {fact.error}")
 
-    def _log(self) -> Any:
-        """Return the log of the quorum's leader, the one of the greatest epoch."""
-        cluster = self.run.cluster
+    def _log(self, cluster: Cluster | None = None) -> Any:
+        """Return the log of a quorum's leader, the one of the greatest epoch."""
+        cluster = cluster or self.run.cluster
         processes = [cluster.world.hosts[name].process for name in cluster.hosts.values()]
         combined = [each.controller for each in processes if isinstance(each, CombinedNode)]
         controllers = [each for each in processes if isinstance(each, Controller)]
         logs = [controller.raft.log for controller in [*combined, *controllers]]
         return max(logs, key=lambda log: (log.epochs.latest_epoch, log.log_end_offset))
 
-    def _entries(self) -> list[Entry]:
+    def _entries(self, cluster: Cluster | None = None) -> list[Entry]:
         return [
             Entry(batch.base_offset + delta, batch.leader_epoch, *_as_kafka(record.value))
-            for batch in self._log().batches_from(0)
+            for batch in self._log(cluster).batches_from(0)
             for delta, record in enumerate(batch.records)
         ]
 
@@ -95,10 +96,11 @@ class SimulatedClientPlay(SimulatedPlay):
     def _history(self) -> list[str]:
         return self._lines
 
-    def _replica(self, topic: str, number: int) -> Any:
+    def _replica(self, topic: str, number: int, cluster: Cluster | None = None) -> Any:
         """Return the log of a partition that has all that is committed, None without replicas."""
         tp = TopicPartition(topic, number)
-        brokers = [self.run.cluster.broker_process(h.name) for h in self.run.cluster.brokers]
+        cluster = cluster or self.run.cluster
+        brokers = [cluster.broker_process(host.name) for host in cluster.brokers]
         hosted = [broker.replicas.partitions.get(tp) for broker in brokers if broker is not None]
         logs = [each.log for each in hosted if each is not None]
         key = lambda log: (log.epochs.latest_epoch, log.log_end_offset)  # noqa: E731

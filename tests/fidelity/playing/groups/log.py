@@ -61,7 +61,9 @@ class GroupLogReader:
         kind = self._kinds[number]
         told = self._decode(f"{kind}Key", key, number)
         fields = None if data is None else self._decode(f"{kind}Value", data)
-        if kind == "GroupMetadata" and fields is not None:
+        if (
+            fields is not None and fields.get("protocolType") == "consumer"
+        ):  # not of Connect workers
             for member in fields["members"]:
                 member["subscription"] = self._subscription(member["subscription"])
                 member["assignment"] = self._assignment(member["assignment"])
