@@ -314,8 +314,17 @@ class RequestStats:
 
 @value
 class Throttled:
-    """A broker asked a client to wait, because it is above its quota."""
+    """A broker asked a client to wait, because it is above its quota.
+
+    ``config`` names the quota, and ``rate`` is what it allows, in bytes, partitions or percent a
+    second; None: the controller knows it. ``offset`` is how far the broker's metadata image had
+    come.
+    """
 
     client_id: str
     request: str  # Produce, Fetch, or the API that changes topics
     throttle_ms: int
+    user: str
+    config: str
+    rate: str | None  # as ConfigChanged.value
+    offset: int

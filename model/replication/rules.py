@@ -355,6 +355,14 @@ class ReplicationRules:
         """
         return True
 
+    def quota_in_force(self, known: float | None, applied: float | None) -> float | None:
+        """Return a client's quota, None for none: that of the metadata, ``applied``.
+
+        ``known`` is the quota that the client had before. Before 2.5 a quota that was removed
+        without another one to take its place went on for who was measured (KAFKA-9658, A09).
+        """
+        return applied
+
     def fetch_send_delay_us(self, broker_id: int) -> int:
         """Return how many microseconds a broker waits before it sends a follower what it read.
 

@@ -10,6 +10,8 @@ from kafkasim.scenarios.variants.variant import Variant
 COLUMNS = 100
 
 WITHOUT_SCRIPT = {
+    "A08": "KAFKA-19282: quotas were looked up for every client although the last one had been"
+    " removed. That costs time alone; the model asks its metadata whether there are any.",
     "B12": "KAFKA-8400: after a failed read a leader took -1 for its follower's log end. The next"
     " fetch of the follower corrects it, so a run shows no harm;"
     " `tests/model/test_replication_rules.py` holds the rule.",

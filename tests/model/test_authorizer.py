@@ -20,6 +20,7 @@ from kafkasim.model.controller.common.records import (
     RemoveAccessControlEntryRecord,
 )
 from kafkasim.model.controller.kraft.managers.acls import AclControlManager
+from kafkasim.model.controller.kraft.rules import ControllerRules
 from kafkasim.model.errors import Errors
 from kafkasim.model.messages import (
     AclBinding,
@@ -140,7 +141,7 @@ def test_filters() -> None:
 
 def manager(image: MetadataImage, secured: bool = True) -> AclControlManager:
     config = BrokerConfig.from_properties({"authorizer.class.name": STANDARD} if secured else {})
-    return AclControlManager(image, config, random.Random(1))
+    return AclControlManager(image, config, ControllerRules(), random.Random(1))
 
 
 def test_an_entry_that_exists_or_is_named_twice_is_one_record() -> None:

@@ -16,6 +16,7 @@ from kafkasim.model.facts import Throttled
 from kafkasim.model.messages import AlterClientQuotasRequest, ClientQuotaAlteration
 from kafkasim.model.messages.clients.admin import CLIENT_ID, USER, QuotaEntity
 from kafkasim.model.replication.quotas.rate import Rate
+from kafkasim.model.replication.rules import ReplicationRules
 from kafkasim.scenarios.language.spec import parse
 from kafkasim.scenarios.running.runner import run
 
@@ -28,8 +29,9 @@ def of(client_id: str | None) -> QuotaEntity:
 
 def manager(quotas: dict[QuotaEntity, dict[str, float]]) -> tuple[ClientQuotaManager, list[Any]]:
     out: list[Any] = []
-    metadata = SimpleNamespace(client_quotas=quotas)
-    return ClientQuotaManager("producer_byte_rate", "Produce", metadata, out), out
+    metadata = SimpleNamespace(client_quotas=quotas, offset=7)
+    rules = ReplicationRules()
+    return ClientQuotaManager("producer_byte_rate", "Produce", metadata, rules, out), out
 
 
 def test_a_quota_is_violated_as_in_kafkas_own_test() -> None:
@@ -39,7 +41,9 @@ def test_a_quota_is_violated_as_in_kafkas_own_test() -> None:
     for second in range(10):
         assert quota.record("unknown", 400, second * SECOND) == 0
     assert quota.record("unknown", 2300, 10_500_000) == 2100
-    assert out == [Throttled("unknown", "Produce", 2100)]
+    assert out == [
+        Throttled("unknown", "Produce", 2100, "ANONYMOUS", "producer_byte_rate", "500", 7)
+    ]
     assert quota.record("unknown", 0, 30 * SECOND) == 0
 
 

@@ -140,12 +140,21 @@ def test_a_broker_without_cluster_action_may_not_forward(h: Harness) -> None:
     assert answer.error is Errors.UNKNOWN_SERVER_ERROR
 
 
-def test_a_controller_that_is_not_active_refuses_a_whole_request_and_no_part() -> None:
-    h = secured()
+def test_a_controller_that_is_not_active_refuses_a_whole_request_and_no_part(h: Harness) -> None:
+    h.raft.lead(2, h.now)
+    h.drain()
     whole = forward(h, "alice", ElectLeadersRequest(0, None, 1000))
     assert whole.error is Errors.CLUSTER_AUTHORIZATION_FAILED
     parts = forward(h, "alice", CreateTopicsRequest((CreatableTopic("a", 1, 1),), 1000))
     assert [error for _, error, _ in parts.results] == [Errors.NOT_CONTROLLER]
+
+
+def test_a_controller_that_has_loaded_nothing_decides_for_super_users_alone() -> None:
+    """AuthorizerNotReadyException is no error of the protocol."""
+    h = secured()
+    refused = forward(h, "alice", ElectLeadersRequest(0, None, 1000))
+    assert refused.error is Errors.UNKNOWN_SERVER_ERROR
+    assert forward(h, "kafka", ElectLeadersRequest(0, None, 1000)).error is Errors.NOT_CONTROLLER
 
 
 def test_an_entry_counts_once_it_is_committed(h: Harness) -> None:

@@ -28,15 +28,16 @@ def test_the_time_above_the_quota_is_waited_for_but_for_a_window_at_most() -> No
     """1 % of a thread is 100 ms in ten windows; another 1 ms is 1 % more, so 100 ms to wait."""
     for served_us, waits_ms in ((1_000, 0), (101_000, 100), (400_000, 1000)):
         broker = process(served_us)
-        quota = ClientRequestQuotaManager(broker, SimpleNamespace(client_quotas=QUOTA))
+        quota = ClientRequestQuotaManager(broker, SimpleNamespace(client_quotas=QUOTA, offset=7))
         item = Request(-1, 1, MetadataRequest(None), 0)
         assert quota.record(item, 0) == waits_ms
-        assert broker.out == [Throttled("noisy", "Metadata", waits_ms)] * bool(waits_ms)
+        told = Throttled("noisy", "Metadata", waits_ms, "ANONYMOUS", "request_percentage", "1", 7)
+        assert broker.out == [told] * bool(waits_ms)
 
 
 def test_what_brokers_send_is_exempt() -> None:
     broker, served = process(400_000), []
-    quota = ClientRequestQuotaManager(broker, SimpleNamespace(client_quotas=QUOTA))
+    quota = ClientRequestQuotaManager(broker, SimpleNamespace(client_quotas=QUOTA, offset=7))
     apis: Any = SimpleNamespace(handle=lambda item, _now: served.append(item.correlation))
     gate = ThrottledApis(broker, apis, quota)
     gate.handle(Request(-1, 1, WriteTxnMarkersRequest(()), 0), 0)

@@ -1,8 +1,10 @@
 """AUTHZ: every broker allows what the access control lists of its metadata allow, and no more.
 
-A broker decides on the entries of its own image, which may be older than the controller's
-(KIP-801). So its decision is compared with what the entries up to its metadata offset say, as a
-set: whoever finds them otherwise, by a search or an index, must find the same (StandardAuthorizer).
+A node decides on the entries of its own image, which may be older than the controller's (KIP-801).
+So its decision is compared with what the entries up to its metadata offset say, as a set: whoever
+finds them otherwise, by a search or an index, must find the same (StandardAuthorizer). The entries
+of one change take effect together, so amid a change what was before it counts, or what is after it.
+A node that starts anew decides once it has loaded what it had (completeInitialLoad).
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ class Access:
     def __init__(self, history: History, findings: Findings, settings: Settings) -> None:
         self._findings = findings
         self._changes: dict[int, facts.AclChanged] = {}  # by metadata offset
+        self._ends: dict[int, None] = {}  # the last offsets of the changes
         self._decisions: list[tuple[int, int, str, facts.Authorized]] = []
         self._super_users = settings.super_users
         self._everyone = settings.allows_everyone
@@ -29,15 +32,28 @@ class Access:
         """Note a change; a later controller tells again what an earlier one has."""
         self._changes[fact.offset] = fact
 
+    def on_MetadataCommitted(
+        self, _seq: int, _t: int, _node: str, fact: facts.MetadataCommitted
+    ) -> None:
+        """Note where a change ends."""
+        self._ends[fact.offset] = None
+
     def on_Authorized(self, seq: int, t: int, node: str, fact: facts.Authorized) -> None:
         """Keep a decision: its broker may be ahead of the controller that tells of the entries."""
         self._decisions.append((seq, t, node, fact))
 
     def finish(self) -> None:
         """Compare each decision with the entries of its broker's image."""
+        newest: dict[str, int] = {}
         for seq, t, node, fact in self._decisions:
-            allowed = self._allowed(fact)
-            if allowed != fact.allowed:
+            if fact.offset < newest.setdefault(node, fact.offset):
+                self._findings.add(
+                    "AUTHZ", seq, t, ("", -1),
+                    f"{node} decided on the entries up to metadata offset {fact.offset}, after it"
+                    f" had decided on those up to {newest[node]}",
+                )  # fmt: skip
+            newest[node] = fact.offset
+            if fact.allowed not in [self._allowed(fact, each) for each in self._images(fact)]:
                 did, does = ("allowed", "deny") if fact.allowed else ("denied", "allow")
                 self._findings.add(
                     "AUTHZ", seq, t, ("", -1),
@@ -46,8 +62,16 @@ class Access:
                     f" {fact.offset} {does}",
                 )  # fmt: skip
 
-    def _allowed(self, fact: facts.Authorized) -> bool:
-        entries = self._entries(fact.offset)
+    def _images(self, fact: facts.Authorized) -> list[int]:
+        """Return the metadata offset of a decision, or amid a change those before and after it."""
+        if fact.offset in self._ends or not self._ends:
+            return [fact.offset]
+        before = [each for each in self._ends if each < fact.offset]
+        after = [each for each in self._ends if each > fact.offset]
+        return [max(before, default=-1), min(after, default=fact.offset)]
+
+    def _allowed(self, fact: facts.Authorized, offset: int) -> bool:
+        entries = self._entries(offset)
         authorizer = Authorizer(entries, self._super_users, self._everyone, AuthorizerRules())
         decide = authorizer.decide if fact.name else authorizer.decide_by_type
         name = fact.name or "hardcode"

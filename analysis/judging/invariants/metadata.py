@@ -77,6 +77,33 @@ class PartitionEpochs:
         self._epochs[key] = (fact.partition_epoch, fact.offset)
 
 
+class AclEntries:
+    """META: no entry of the access control lists is in the metadata twice.
+
+    The authorizers refuse a second one under another id, and learn of nothing behind it
+    (StandardAuthorizerData.addAcl, KAFKA-19347).
+    """
+
+    def __init__(self, history: History, findings: Findings) -> None:
+        self._findings = findings
+        self._ids: dict[tuple[str, ...], str] = {}  # by what an entry says
+
+    def on_AclChanged(self, seq: int, t: int, _node: str, fact: facts.AclChanged) -> None:
+        """Compare an entry with those that are there; a later controller may tell of it again."""
+        entry = (
+            fact.resource_type, fact.name, fact.pattern_type, fact.principal, fact.host,
+            fact.operation, fact.permission,
+        )  # fmt: skip
+        if not fact.added:
+            self._ids.pop(entry, None)
+        elif self._ids.setdefault(entry, fact.id) != fact.id:
+            self._findings.add(
+                "META", seq, t, ("", -1),
+                f"the entry {' '.join(entry)} is added at metadata offset {fact.offset}, and is"
+                " there already",
+            )  # fmt: skip
+
+
 class IsrEligible:
     """ISRELIG: members of an ISR are registered, unfenced, not shutting down; the leader is one.
 

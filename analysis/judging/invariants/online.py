@@ -18,6 +18,7 @@ from kafkasim.analysis.judging.invariants.logs import (
     SequenceOrder,
 )
 from kafkasim.analysis.judging.invariants.metadata import (
+    AclEntries,
     IsrEligible,
     OneLeader,
     PartitionEpochs,
@@ -25,6 +26,7 @@ from kafkasim.analysis.judging.invariants.metadata import (
     ZooKeeperWrites,
 )
 from kafkasim.analysis.judging.invariants.ownership import Exclusive, Generations, OldOwners
+from kafkasim.analysis.judging.invariants.quotas import Rates
 from kafkasim.analysis.judging.invariants.reads import StableReads
 from kafkasim.analysis.judging.invariants.replication import (
     Acked,
@@ -40,7 +42,7 @@ from kafkasim.analysis.judging.settings import Settings
 INVARIANTS = (
     "ACKED", "MATCH", "ISRDATA", "ISRELIG", "ONELEADER", "READISR", "STABLEREAD", "HWMONO",
     "MINISR", "NODUP", "ORDER", "LATEST", "HORIZON", "EXCL", "OFFSET", "META", "LOGORDER",
-    "EPOCHCACHE", "AUTHZ", "stale-commit", "changed-generation", *HARM,
+    "EPOCHCACHE", "AUTHZ", "RATE", "stale-commit", "changed-generation", *HARM,
 )  # fmt: skip
 
 
@@ -58,8 +60,8 @@ class Invariants:
                 promise(history, findings)
                 for promise in (
                     Acked, Match, IsrData, HighWatermarks, MinIsr, ReadReplicas, SameMetadata,
-                    PartitionEpochs, IsrEligible, OneLeader, ZooKeeperWrites, LogOrder, EpochCache,
-                    StableReads, Exclusive, Generations,
+                    PartitionEpochs, AclEntries, IsrEligible, OneLeader, ZooKeeperWrites, LogOrder,
+                    EpochCache, StableReads, Exclusive, Generations,
                 )
             ],
             SequenceOrder(history, findings, forgets_us),
@@ -68,6 +70,7 @@ class Invariants:
             Offsets(history, findings, trace, limits.retention_us),
             StaleCommits(history, findings),
             Access(history, findings, settings),
+            Rates(history, findings, settings),
             self.old_owners,
             *harm_promises(history, findings, trace, limits),
         ]  # fmt: skip

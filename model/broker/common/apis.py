@@ -20,7 +20,7 @@ from kafkasim.model.broker.common.forwarding import AutoTopicCreation
 from kafkasim.model.broker.common.transactions.apis import TransactionApis
 from kafkasim.model.broker.common.transactions.offset_commits import TxnOffsetCommits
 from kafkasim.model.channel import Failed
-from kafkasim.model.controller.common.client_quotas import described
+from kafkasim.model.controller.common.client_quotas import MUTATION_RATE, described
 from kafkasim.model.controller.common.configs import preprocess
 from kafkasim.model.controller.common.responses import (
     OPERATOR_REQUESTS,
@@ -396,14 +396,19 @@ class KafkaApis:
         The controller knows the client's controller_mutation_rate: if it says how long the client
         must wait, the connection stays muted for that time (sendForwardedResponse).
         """
+        image = self.image
 
         def done(answer: Any, _at: int) -> None:
             if isinstance(answer, Failed):
                 answer = late
             throttle_ms = getattr(answer, "throttle_time_ms", 0)
             if throttle_ms:
-                client_id, api = self._peer_of(item).client_id, request_name(item.message)
-                self.out.append(Throttled(client_id, api, throttle_ms))
+                peer, api, offset = self._peer_of(item), request_name(item.message), image.offset
+                self.out.append(
+                    Throttled(
+                        peer.client_id, api, throttle_ms, peer.user, MUTATION_RATE, None, offset
+                    )
+                )
             self.respond(item, answer, throttle_ms)
 
         self.controller.requests.send(envelope(item.message, self._peer_of(item)), now, done)

@@ -14,9 +14,10 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from kafkasim.model.controller.common.client_quotas import Quotas, Tags, applied
+from kafkasim.model.controller.common.client_quotas import Quotas, Tags, applied, rate_text
 from kafkasim.model.facts import Throttled
 from kafkasim.model.replication.quotas.rate import SAMPLES, Rate, throttle_time_ms
+from kafkasim.model.replication.rules import ReplicationRules
 
 ANONYMOUS = "ANONYMOUS"
 """The user of a connection without authentication (KafkaPrincipal.ANONYMOUS)."""
@@ -29,16 +30,29 @@ class QuotaMetadata(Protocol):
     def client_quotas(self) -> Quotas:
         """All quotas."""
 
+    @property
+    def offset(self) -> int:
+        """How far the metadata has come."""
+
 
 class ClientQuotaManager:
     """One kind of quota on one broker."""
 
-    def __init__(self, key: str, api: str, metadata: QuotaMetadata, out: list[Any]) -> None:
+    def __init__(
+        self,
+        key: str,
+        api: str,
+        metadata: QuotaMetadata,
+        rules: ReplicationRules,
+        out: list[Any],
+    ) -> None:
         self._key = key
         self._api = api
         self._metadata = metadata
+        self._rules = rules
         self._out = out
         self._rates: dict[Tags, Rate] = {}
+        self._known: dict[Tags, tuple[Tags, float | None]] = {}  # by user and client id
 
     @property
     def enabled(self) -> bool:
@@ -50,7 +64,11 @@ class ClientQuotaManager:
         return self._applied(user, client_id)[1]
 
     def _applied(self, user: str, client_id: str) -> tuple[Tags, float | None]:
-        return applied(self._metadata.client_quotas, self._key, user, client_id)
+        tags, limit = applied(self._metadata.client_quotas, self._key, user, client_id)
+        known = self._known.get((user, client_id), (tags, limit))
+        in_force = self._rules.quota_in_force(known[1], limit)
+        found = self._known[user, client_id] = (tags if in_force == limit else known[0], in_force)
+        return found
 
     def record(self, client_id: str, size: int, now: int, user: str = ANONYMOUS) -> int:
         """Count bytes; return the throttle time in ms, 0 within the quota.
@@ -65,7 +83,10 @@ class ClientQuotaManager:
         rate.record(size, now_ms)
         throttle_ms = throttle_time_ms(rate, limit, now_ms)
         if throttle_ms:
-            self._out.append(Throttled(client_id, self._api, throttle_ms))
+            in_force, offset = rate_text(limit), self._metadata.offset
+            self._out.append(
+                Throttled(client_id, self._api, throttle_ms, user, self._key, in_force, offset)
+            )
         return throttle_ms
 
     def unrecord(self, client_id: str, size: int, now: int, user: str = ANONYMOUS) -> None:

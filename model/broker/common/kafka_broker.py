@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from kafkasim.model.controller.common.image import MetadataImage
     from kafkasim.model.effects import Request
     from kafkasim.model.group.rules import GroupRules
+    from kafkasim.model.replication.rules import ReplicationRules
     from kafkasim.model.replication.share.rules import ShareRules
     from kafkasim.model.storage.directories import LogDirectory
     from kafkasim.model.storage.files import DiskError
@@ -111,7 +112,7 @@ class KafkaBroker:
         self._coordinate_shares(log, rules.share)
         self._coordinate_transactions(rules, log, controller.producer_ids)
         self.add_partitions = self._verify_transactions()
-        self._limit_clients()
+        self._limit_clients(rules.replication)
         self._lead_shares(rules.share)
         self._serve_requests(controller, rules.group.has_share_groups())
         if config.authorizer_class_name:
@@ -162,14 +163,14 @@ class KafkaBroker:
         self.replicas.markers.groups = self.coordinator
         return manager
 
-    def _limit_clients(self) -> None:
+    def _limit_clients(self, rules: ReplicationRules) -> None:
         """Hold clients to the quotas of the metadata (KIP-13, KIP-124)."""
         self.request_quota = ClientRequestQuotaManager(self.process, self.image)
         for key, api, handler in (
             ("producer_byte_rate", "Produce", self.replicas.producing),
             ("consumer_byte_rate", "Fetch", self.replicas.fetching),
         ):
-            handler.quota = ClientQuotaManager(key, api, self.image, self.process.out)
+            handler.quota = ClientQuotaManager(key, api, self.image, rules, self.process.out)
             handler.request_quota = self.request_quota
 
     def _coordinate_shares(self, log: ReplicatedCoordinatorLog, rules: ShareRules) -> None:

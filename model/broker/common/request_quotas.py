@@ -17,7 +17,12 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kafkasim.model.controller.common.client_quotas import REQUEST_PERCENTAGE, Tags, applied
+from kafkasim.model.controller.common.client_quotas import (
+    REQUEST_PERCENTAGE,
+    Tags,
+    applied,
+    rate_text,
+)
 from kafkasim.model.facts import Throttled
 from kafkasim.model.messages import (
     FetchRequest,
@@ -79,8 +84,18 @@ class ClientRequestQuotaManager:
         rate.record(self._process.service_us(item.message) / US_PER_PERCENT, now_ms)
         throttle_ms = min(throttle_time_ms(rate, limit, now_ms), WINDOW_MS)
         if throttle_ms:
+            api, in_force = request_name(item.message), rate_text(limit)
+            offset = self._metadata.offset
             self._process.out.append(
-                Throttled(peer.client_id, request_name(item.message), throttle_ms)
+                Throttled(
+                    peer.client_id,
+                    api,
+                    throttle_ms,
+                    peer.user,
+                    REQUEST_PERCENTAGE,
+                    in_force,
+                    offset,
+                )
             )
         return throttle_ms
 

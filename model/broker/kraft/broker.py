@@ -221,6 +221,8 @@ class Broker(KafkaBrokerProcess):
         for link in self._links:
             link.start(now)
         self.lifecycle.start(now)
+        if self.loader.rules.serves_before_load():
+            self.kafka.socket_server.enable_request_processing()
         self.kafka.statistics.start(now)
 
     def _on_first_publish(self, now: int) -> None:

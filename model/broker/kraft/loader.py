@@ -29,7 +29,7 @@ from kafkasim.model.controller.common.deltas.snapshot import (
     load_snapshot,
 )
 from kafkasim.model.controller.common.image import MetadataImage
-from kafkasim.model.controller.common.records import chain_digest
+from kafkasim.model.controller.common.records import ACL_RECORDS, chain_digest
 from kafkasim.model.effects import Post, Then
 from kafkasim.model.facts import MetadataCommitted
 from kafkasim.model.records import RecordBatch
@@ -86,6 +86,7 @@ class MetadataLoader:
         self._applied = NOTHING
         self._applied_epoch = NOTHING
         self._unpublished_bytes = 0
+        self._taken_apart = 0  # how many entries of the next batch have taken effect already
         self._delta = MetadataDelta(self.image)
 
     def install(self, publisher: Publisher, create_snapshot: CreateSnapshot | None) -> None:
@@ -127,6 +128,8 @@ class MetadataLoader:
         if self.incarnation.stopping:
             return
         while self._waiting:
+            if self._takes_apart(self._waiting[0]):
+                return
             self._apply_one(self._waiting.popleft(), now)
             fact = MetadataCommitted(self._applied, self._applied_epoch, self._digest)
             self.out.append(fact)
@@ -148,10 +151,25 @@ class MetadataLoader:
             self._snapshots.reset(now)
         else:
             assert type(batch) is RecordBatch, batch
-            self._delta.apply_batch(batch)
+            self._delta.apply_batch(batch, self._taken_apart)
+            self._taken_apart = 0
             self._digest = chain_digest(self._digest, batch)
             self._applied, self._applied_epoch = batch.last_offset, batch.leader_epoch
             self._unpublished_bytes += batch.size
+
+    def _takes_apart(self, batch: RecordBatch | Snapshot) -> bool:
+        """Apply the next of a change's entries, and leave the others, if they go one by one."""
+        if self.rules.applies_whole_changes() or type(batch) is Snapshot:
+            return False
+        assert type(batch) is RecordBatch, batch
+        done = self._taken_apart
+        change = batch.records[done].value
+        if done + 1 == len(batch.records) or type(change) not in ACL_RECORDS:
+            return False
+        self._delta.apply(change, batch.base_offset + done, batch.leader_epoch)
+        self._taken_apart = done + 1
+        self.out.append(Post(LANE, self._apply, None))
+        return True
 
     def _publish(self, now: int) -> None:
         assert self._publisher is not None

@@ -34,6 +34,22 @@ class LifecycleRules:
         """Return up to what the wait doubles: half a session."""
         return session_timeout_us // 2
 
+    def serves_before_load(self) -> bool:
+        """Return whether a starting broker serves before its metadata is loaded.
+
+        Its authorizer would decide on no entries, or on those that it has read by then
+        (KAFKA-13649, A04). The broker waits for the first publication
+        (SocketServer.enableRequestProcessing, StandardAuthorizer.completeInitialLoad).
+        """
+        return False
+
+    def applies_whole_changes(self) -> bool:
+        """Return whether all access control entries of one change take effect at once.
+
+        Before 3.3.1 a decision could see some of them (KAFKA-14214, A02).
+        """
+        return True
+
     def gathers_metadata(self, published_us: int) -> bool:
         """Return whether committed metadata waits for more before it is published.
 

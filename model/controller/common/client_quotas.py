@@ -40,14 +40,17 @@ def applied(quotas: Quotas, key: str, user: str, client_id: str) -> tuple[Tags, 
 
     Models DefaultQuotaCallback. A client without a quota, which is None, is measured alone.
     """
-    for entity, tags in _precedence(user, client_id):
+    for entity, tags in precedence(user, client_id):
         if key in quotas.get(entity, {}):
             return tags, quotas[entity][key]
     return ("", client_id), None
 
 
-def _precedence(user: str, client_id: str) -> tuple[tuple[QuotaEntity, Tags], ...]:
-    """Return the entities whose quota may apply to a client, the most specific one first."""
+def precedence(user: str, client_id: str) -> tuple[tuple[QuotaEntity, Tags], ...]:
+    """Return the entities whose quota may apply to a client, the most specific one first.
+
+    With each stands who shares such a quota.
+    """
     both, of_user, of_client = (user, client_id), (user, ""), ("", client_id)
     return (
         (((CLIENT_ID, client_id), (USER, user)), both),
@@ -76,6 +79,11 @@ def entity_problem(entity: QuotaEntity) -> str:
 def entity_text(entity: QuotaEntity) -> str:
     """Return an entity's name in facts: ``client-id:a``, ``client-id:<default>,user:b``."""
     return ",".join([f"{kind}:{DEFAULT_NAME if name is None else name}" for kind, name in entity])
+
+
+def rate_text(rate: float) -> str:
+    """Return a quota's value in facts."""
+    return f"{rate:g}"
 
 
 def filter_problem(request: DescribeClientQuotasRequest, malformed: Errors) -> Errors:

@@ -190,6 +190,9 @@ class RemoveAccessControlEntryRecord:
     id: str
 
 
+ACL_RECORDS = (AccessControlEntryRecord, RemoveAccessControlEntryRecord)
+
+
 @value
 class BrokerConfigRecord:
     """A broker's dynamic setting; ``value`` None removes it.

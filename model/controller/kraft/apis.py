@@ -6,8 +6,10 @@
             UNKNOWN_SERVER_ERROR for the client    the error of the request, or of its parts
 
 The controller decides on its own committed image, for the principal and the address that the
-envelope names. Also a controller that is not active refuses a request as a whole; of parts it says
-nothing (NOT_CONTROLLER). Without ``authorizer.class.name`` none of this exists.
+envelope names. Before it has loaded what is committed it decides nothing but for super users
+(AuthorizerNotReadyException, which is UNKNOWN_SERVER_ERROR on the wire). Also a controller that is
+not active refuses a request as a whole; of parts it says nothing (NOT_CONTROLLER). Without
+``authorizer.class.name`` none of this exists.
 """
 
 from __future__ import annotations
@@ -58,19 +60,20 @@ class ControllerApis:
         authorizer = Authorizer(
             image.acls, config.super_user_names, config.allow_everyone_if_no_acl_found, rules
         )
+        self._super_users = config.super_user_names
         self._log = AccessLog(authorizer, image, process.out)
+        self.loaded = False  # the image has come to a high watermark (completeInitialLoad)
 
     def handle(self, item: Request, now: int) -> None:
         """Refuse a forwarded request, or serve of it what its sender may have."""
         envelope: EnvelopeRequest = item.message
         request = envelope.request
-        broker = Access(self._log, self._process.peer_of(item.connection))
-        if not broker.may_with_cluster(CLUSTER_ACTION):
-            self._respond(item, refused_forwarded(request, Errors.UNKNOWN_SERVER_ERROR))
-            return
+        broker = self._process.peer_of(item.connection)
         client = Peer(envelope.principal, envelope.client_host, envelope.client_id)
         access, kind = Access(self._log, client), type(request)
-        error = refusal_of(FORWARDED_WHOLE.get(kind, ()), access, request)
+        error = Errors.UNKNOWN_SERVER_ERROR
+        if self._is_ready(broker) and self._may_forward(broker) and self._is_ready(client):
+            error = refusal_of(FORWARDED_WHOLE.get(kind, ()), access, request)
         if error is not Errors.NONE:
             self._respond(item, refused_forwarded(request, error))
             return
@@ -83,6 +86,12 @@ class ControllerApis:
                 self._process.merges[item.connection, item.correlation] = merge
         served = Request(item.connection, item.correlation, request, item.received_us)
         self._serve(served, now, envelope)
+
+    def _is_ready(self, peer: Peer) -> bool:
+        return self.loaded or peer.principal in self._super_users
+
+    def _may_forward(self, broker: Peer) -> bool:
+        return Access(self._log, broker).may_with_cluster(CLUSTER_ACTION)
 
     def _respond(self, item: Request, answer: Any) -> None:
         self._process.out.append(Respond(item.connection, item.correlation, answer))

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kafkasim.model.config import BrokerConfig
-from kafkasim.model.controller.common.client_quotas import entity_text
+from kafkasim.model.controller.common.client_quotas import entity_text, rate_text
 from kafkasim.model.controller.common.deltas.metadata_delta import MetadataDelta
 from kafkasim.model.controller.common.deltas.snapshot import Snapshot, load_snapshot
 from kafkasim.model.controller.common.image import (
@@ -169,7 +169,7 @@ class CommittedMetadata:
     def _quota_changed(
         self, record: ClientQuotaRecord, offset: int, batch: RecordBatch, before: Any
     ) -> ConfigChanged:
-        text = None if record.value is None else f"{record.value:g}"
+        text = None if record.value is None else rate_text(record.value)
         return ConfigChanged(offset, entity_text(record.entity), record.key, text)
 
     def _acl_added(

@@ -201,6 +201,8 @@ class Controller(Process):
         for batch in batches:
             committed.apply(batch, leading)
             size += batch.size
+        if self._apis is not None and committed.end_offset >= high_watermark:
+            self._apis.loaded = True
         if self._snapshots.published(size, now):
             values = image_values(committed.image, committed.digest)
             end_offset = committed.end_offset

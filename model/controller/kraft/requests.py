@@ -118,7 +118,7 @@ class Managers:
         self.reassignments = ReassignmentControlManager(image, self.replication)
         self.configs = ConfigurationControlManager(image, config, rules)
         self.features = FeatureControlManager(image, rules.supported_features())
-        self.acls = AclControlManager(image, config, rng)
+        self.acls = AclControlManager(image, config, rules, rng)
 
     # Brokers.
 

@@ -7,6 +7,8 @@ method is a pure function of its arguments.
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from kafkasim.model.controller.common.image import BrokerImage, PartitionRegistration
 from kafkasim.model.controller.common.records import NO_LEADER
 from kafkasim.model.controller.kraft.feature_levels import (
@@ -15,7 +17,7 @@ from kafkasim.model.controller.kraft.feature_levels import (
     Ranges,
 )
 from kafkasim.model.errors import Errors
-from kafkasim.model.messages import AlterPartitionData, BrokerRegistrationRequest
+from kafkasim.model.messages import AclBinding, AlterPartitionData, BrokerRegistrationRequest
 
 
 class ControllerRules:
@@ -29,6 +31,14 @@ class ControllerRules:
         """Return whether a topic's segment.bytes is 1 MiB at least, and internal.segment.bytes may
         be smaller (KIP-1030, Kafka 4.1)."""
         return False
+
+    def is_new_entry(self, binding: AclBinding, known: Container[AclBinding]) -> bool:
+        """Return whether CreateAcls writes an entry.
+
+        ``known`` are those of the image, and those that the request has named before. A second one
+        cannot be replayed by the authorizers (KAFKA-19347, A07).
+        """
+        return binding not in known
 
     # Elections (PartitionChangeBuilder).
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
+from kafkasim.model.broker.kraft.rules import LifecycleRules
 from kafkasim.model.controller.common.acls import Action, AuthorizerRules
+from kafkasim.model.controller.kraft.rules import ControllerRules
 from kafkasim.model.messages.clients.acls import ALL, LITERAL, WILDCARD, AclBinding
 from kafkasim.model.replication.rules import ReplicationRules
 from kafkasim.scenarios.variants.variant import Variant
@@ -28,11 +30,25 @@ class StopsAtNeighbour(AuthorizerRules):
         return found
 
 
+class AppliesEntriesOneByOne(LifecycleRules):
+    """A decision may see some of the entries of one change, and not yet the others."""
+
+    def applies_whole_changes(self) -> bool:
+        return False
+
+
 class DefaultInSpiteOfEntries(AuthorizerRules):
     """allow.everyone.if.no.acl.found counts although the resource has entries of others."""
 
     def without_entries(self, entries: list[AclBinding], everyone: bool) -> bool:
         return everyone
+
+
+class ServesBeforeLoad(LifecycleRules):
+    """A starting broker serves at once, and its authorizer decides on what it has read by then."""
+
+    def serves_before_load(self) -> bool:
+        return True
 
 
 class IgnoresAll(AuthorizerRules):
@@ -49,6 +65,20 @@ class ForgetsAddresses(AuthorizerRules):
         return entry.host == WILDCARD
 
 
+class AddsTwice(ControllerRules):
+    """CreateAcls writes an entry although it is there."""
+
+    def is_new_entry(self, binding: AclBinding, known: Container[AclBinding]) -> bool:
+        return True
+
+
+class KeepsRemovedQuota(ReplicationRules):
+    """A quota that is removed, with none to take its place, goes on for who was measured."""
+
+    def quota_in_force(self, known: float | None, applied: float | None) -> float | None:
+        return known if applied is None else applied
+
+
 class AnswersAfterThrottle(ReplicationRules):
     """The answer to a client above its quota waits for the throttle time."""
 
@@ -63,9 +93,19 @@ ACCESS: tuple[Variant, ...] = (
         "An entry for a prefix counts, whatever other entries are sorted between it and the name.",
     ),
     Variant(
+        "A02-torn-read", "KAFKA-14214", (AppliesEntriesOneByOne,),
+        "AUTHZ", "A02-torn-read",
+        "Whoever is denied before and after a change is denied amid it, too.",
+    ),
+    Variant(
         "A03-default-in-spite-of-entries", "KAFKA-14435", (DefaultInSpiteOfEntries,),
         "AUTHZ", "A03-default-in-spite-of-entries",
         "A resource that has an entry is closed to everybody whom no entry names.",
+    ),
+    Variant(
+        "A04-serves-before-load", "KAFKA-13649", (ServesBeforeLoad,),
+        "AUTHZ", "A04-serves-before-load",
+        "A broker that starts again decides once it has loaded the entries.",
     ),
     Variant(
         "A05-all-ignored", "KAFKA-13697", (IgnoresAll,),
@@ -76,6 +116,16 @@ ACCESS: tuple[Variant, ...] = (
         "A06-host-ignored", "KAFKA-13698", (ForgetsAddresses,),
         "AUTHZ", "A06-host-ignored",
         "An entry that names the address of a client counts for its requests.",
+    ),
+    Variant(
+        "A07-duplicate-entries", "KAFKA-19347", (AddsTwice,),
+        "META", "A07-duplicate-entries",
+        "An entry that an operator adds twice is in the metadata once.",
+    ),
+    Variant(
+        "A09-removed-quota", "KAFKA-9658", (KeepsRemovedQuota,),
+        "RATE", "A09-removed-quota",
+        "A client whose quota is removed is throttled no more.",
     ),
     Variant(
         "A10-answer-after-throttle", "KAFKA-6028", (AnswersAfterThrottle,),

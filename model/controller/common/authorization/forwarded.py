@@ -56,6 +56,7 @@ MESSAGES = {
     TOPIC_FAILED: "Topic authorization failed.",
     GROUP_FAILED: "Group authorization failed.",
     CLUSTER_FAILED: "Cluster authorization failed.",
+    Errors.UNKNOWN_SERVER_ERROR: "",
 }
 """What an answer says beside an error (Errors.message)."""
 

@@ -67,12 +67,15 @@ class MetadataDelta:
             or self.changed_broker_configs
         )
 
-    def apply_batch(self, batch: RecordBatch) -> None:
-        """Apply a committed batch. A control batch belongs to Raft and is skipped."""
+    def apply_batch(self, batch: RecordBatch, applied: int = 0) -> None:
+        """Apply a committed batch, whose first ``applied`` records have been applied already.
+
+        A control batch belongs to Raft and is skipped.
+        """
         if batch.control:
             return
-        offset = batch.base_offset
-        for record in batch.records:
+        offset = batch.base_offset + applied
+        for record in batch.records[applied:]:
             self.apply(record.value, offset, batch.leader_epoch)
             offset += 1
 

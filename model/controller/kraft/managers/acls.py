@@ -16,6 +16,7 @@ from kafkasim.model.controller.common.records import (
     AccessControlEntryRecord,
     RemoveAccessControlEntryRecord,
 )
+from kafkasim.model.controller.kraft.rules import ControllerRules
 from kafkasim.model.errors import Errors
 from kafkasim.model.messages import (
     AclBinding,
@@ -35,10 +36,12 @@ class AclControlManager:
         self,
         image: MetadataImage,
         config: BrokerConfig,
+        rules: ControllerRules,
         rng: random.Random,
     ) -> None:
         self._image = image
         self._secured = bool(config.authorizer_class_name)
+        self._rules = rules
         self._rng = rng
 
     def create(self, request: CreateAclsRequest) -> tuple[list[Any], CreateAclsResponse]:
@@ -56,7 +59,7 @@ class AclControlManager:
         for binding in request.bindings:
             problem = binding_problem(binding)
             results.append((Errors.INVALID_REQUEST if problem else Errors.NONE, problem))
-            if problem or binding in known:
+            if problem or not self._rules.is_new_entry(binding, known):
                 continue
             known[binding] = None
             records.append(AccessControlEntryRecord(self._new_id(), binding))
