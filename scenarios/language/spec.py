@@ -267,6 +267,6 @@ _WANTED = {
 _PATTERNS = {
     NAME: "give letters, digits and dashes",
     TOPIC_NAME: "give letters, digits, dots, underscores and dashes",
-    KEYS: "allowed: none, uniform:N, zipf:N:S",
+    KEYS: "allowed: none, uniform:N, zipf:N:S, cycle:N",
 }
 """A key's pattern to what is allowed."""

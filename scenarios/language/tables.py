@@ -62,7 +62,7 @@ OPERATION_KINDS = tuple(VERBS)
 NAME = r"^[A-Za-z0-9][A-Za-z0-9-]*$"
 TOPIC_NAME = r"^[A-Za-z0-9._-]+$"
 PRINCIPAL = r"^[A-Za-z]+:.+$"
-KEYS = r"^(none|uniform:[1-9][0-9]*|zipf:[1-9][0-9]*:[0-9.]+)$"
+KEYS = r"^(none|(uniform|cycle):[1-9][0-9]*|zipf:[1-9][0-9]*:[0-9.]+)$"
 
 
 def _is_empty(tables: Any) -> bool:
@@ -196,12 +196,13 @@ class ProducerTable(Table):
     """``count`` client hosts that each send ``rate`` records a second to ``topic``.
 
     Without ``topic`` they send to the scenario's first topic. ``keys`` is none, uniform:N (N keys
-    of equal weight) or zipf:N:S (N keys, exponent S). ``value`` and ``headers`` are texts in which
-    {key}, {number} and {producer} are filled in; without ``value`` a record has ``value-size``
-    bytes. With ``key-order`` the judge of ordering per key looks at the records (reordered-key).
-    ``tombstone-share`` of the records have no value: they delete their keys in a compacted topic.
-    A record's timestamp is its host's time plus ``timestamp-offset``, counted in ``timestamp-unit``
-    though Kafka counts in milliseconds. ``start`` and ``stop`` count from t = 0.
+    of equal weight), zipf:N:S (N keys, exponent S) or cycle:N (N keys in turn). ``value`` and
+    ``headers`` are texts in which {key}, {number} and {producer} are filled in; without ``value`` a
+    record has ``value-size`` bytes. With ``key-order`` the judge of ordering per key looks at the
+    records (reordered-key). ``tombstone-share`` of the records have no value: they delete their
+    keys in a compacted topic. A record's timestamp is its host's time plus ``timestamp-offset``,
+    counted in ``timestamp-unit`` though Kafka counts in milliseconds. ``start`` and ``stop`` count
+    from t = 0.
 
     With a ``transactional-id`` they send in transactions of ``transaction-records`` records, that
     last ``transaction-time`` at most; ``abort-share`` of them are aborted. Of several hosts each

@@ -79,8 +79,8 @@ class ClientHosts:
         self._bootstrap = tuple(bootstrap)
         self.members: dict[str, list[str]] = {}  # group -> hosts of its members
         self.transactional_ids: dict[str, str] = {}  # host -> the id of its producer
-        self._payloads = Payloads()
-        self.compressor = PayloadCompressor(self._payloads)
+        self.payloads = Payloads()
+        self.compressor = PayloadCompressor(self.payloads)
         self._launched: list[Applications] = []  # of all incarnations
         self._configs: dict[str, dict[str, Config]] = {}  # by host, then by client
         self._starts: list[tuple[int, Callable[[], None]]] = []  # (µs from ready, start)
@@ -152,7 +152,7 @@ class ClientHosts:
         """Add the instances of Kafka Streams; other runs import nothing of it."""
         from kafkasim.scenarios.running.streaming import Conversions, StreamsApplication, inputs
 
-        shared = Conversions(self._payloads)  # by all instances: they exchange records
+        shared = Conversions(self.payloads)  # by all instances: they exchange records
         number = 0
         for table in self._scenario.streams:
             self.streams_inputs[table.application_id] = inputs(table)
@@ -195,7 +195,7 @@ class ClientHosts:
             topic=produced_topic(table, self._scenario),
             control=self.control,
             rng=self._world.streams.stream(node, "application"),
-            payloads=self._payloads,
+            payloads=self.payloads,
         )
         config = producer_config(self._scenario, properties, node)
         self._add(node, table, {"producer": config}, application)
@@ -323,7 +323,7 @@ class ClientHosts:
                 self.control.handling,
                 self.control.assumed,
                 self.control.ignored,
-                self._payloads,
+                self.payloads,
                 rng,
                 self.control.created,
             )

@@ -33,7 +33,7 @@ from tests.fidelity import (
     schema_table,
 )
 from tests.fidelity.conversations import all_answers
-from tests.fidelity.playing import GROUPS, MIRRORS, TRANSACTIONS
+from tests.fidelity.playing import GROUPS, MIRRORS, STREAMS, TRANSACTIONS
 from tests.fidelity.playing.__main__ import main as schedules
 from tests.fidelity.real_kafka import VERSIONS, NoKafka, running
 from tests.fidelity.real_zookeeper import VERSION as ZOOKEEPER
@@ -80,7 +80,7 @@ PARTS = {
 }
 """Name of a part, which is the directory of its files, to how it is asked."""
 
-PLAYED = (*VERSIONS, ZOOKEEPER, *GROUPS, *TRANSACTIONS, *MIRRORS)
+PLAYED = (*VERSIONS, ZOOKEEPER, *GROUPS, *TRANSACTIONS, *MIRRORS, *STREAMS)
 """The versions whose schedules are played: those that have histories."""
 
 

@@ -17,7 +17,7 @@ from tests.fidelity.real_kafka import jars
 VERSION = "4.1.0"
 TABLE = Path(__file__).parents[2] / "scenarios" / "wire" / "schemas.json"
 
-_COMMENT = re.compile(r"(?m)^\s*//.*$|(?<=[,\]}\s])//[^\"\n]*$")
+_COMMENT = re.compile(r"(?m)^\s*(//.*|/\*.*\*/)$|(?<=[,\]}\s])//[^\"\n]*$")
 
 
 def read_schemas(jar_file: Path, pattern: str) -> list[dict[str, Any]]:

@@ -51,6 +51,12 @@ def test_other_braces_stay_and_doubled_ones_are_written_once(text: str, filled: 
     assert payloads.of(BASE | 7).value == filled.encode()
 
 
+def test_the_keys_of_a_cycle_come_in_turn() -> None:
+    records, _ = source(keys="cycle:3")
+    keys = [records.next(number, NOW_US).key for number in range(4)]
+    assert keys == ["key-0", "key-1", "key-2", "key-0"]
+
+
 def test_without_a_text_a_record_weighs_its_value_size_and_reads_as_its_id() -> None:
     records, payloads = source(**{"value-size": 500})
     assert records.next(0, NOW_US) == (None, BASE, 500, 1, None)

@@ -73,7 +73,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     ),
     "unknown kind of keys": (
         {"workload.0.keys": "zipf"},
-        ("workload.0.keys: 'zipf' is not valid; allowed: none, uniform:N, zipf:N:S",),
+        ("workload.0.keys: 'zipf' is not valid; allowed: none, uniform:N, zipf:N:S, cycle:N",),
     ),
     "unknown kind of workload": (
         {"workload.0.kind": "reader"},

@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from bisect import bisect_left
 from collections.abc import Callable
-from itertools import accumulate
+from itertools import accumulate, cycle
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkasim.model.facts import KeySent
@@ -103,11 +103,14 @@ class RecordSource:
 
 
 def key_source(spec: str, rng: random.Random) -> Callable[[], str | None]:
-    """Return the function that draws the next key of ``none``, ``uniform:N`` or ``zipf:N:S``."""
+    """Return the function that gives the next key of ``ProducerTable.keys``."""
     kind, *arguments = spec.split(":")
     if kind == "none":
         return lambda: None
     names = [f"key-{index}" for index in range(int(arguments[0]))]
+    if kind == "cycle":
+        turn = cycle(names)
+        return lambda: next(turn)
     if kind == "uniform":
         return lambda: names[int(rng.random() * len(names))]
     exponent = float(arguments[1])

@@ -25,6 +25,9 @@ TRANSACTIONS = ("4.0.0-transactions", "4.1.0-transactions")
 MIRRORS = ("4.1.0-mirrors",)
 """The versions of the schedules with two clusters and MirrorMaker 2."""
 
+STREAMS = ("4.1.0-streams",)
+"""The versions of the schedules with instances of Kafka Streams."""
+
 
 def recorded(versions: Sequence[str]) -> list[tuple[str, str]]:
     """Return the schedules that versions of Kafka have a history of: (version, name)."""

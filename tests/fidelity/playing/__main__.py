@@ -20,7 +20,16 @@ from functools import partial
 from pathlib import Path
 
 from kafkasim.scenarios.language.tables import Scenario
-from tests.fidelity.playing import GROUPS, MIRRORS, TRANSACTIONS, ZOOKEEPER, load, names, stored
+from tests.fidelity.playing import (
+    GROUPS,
+    MIRRORS,
+    STREAMS,
+    TRANSACTIONS,
+    ZOOKEEPER,
+    load,
+    names,
+    stored,
+)
 from tests.fidelity.playing.clients import RealClientPlay
 from tests.fidelity.playing.groups.real import group_history
 from tests.fidelity.playing.groups.simulated import SimulatedGroupPlay
@@ -29,6 +38,8 @@ from tests.fidelity.playing.mirrors.simulated import SimulatedMirrorPlay
 from tests.fidelity.playing.nodes import class_archive
 from tests.fidelity.playing.real import Disturbed, RealPlay
 from tests.fidelity.playing.simulated import SimulatedPlay
+from tests.fidelity.playing.streams.real import streams_history
+from tests.fidelity.playing.streams.simulated import SimulatedStreamsPlay
 from tests.fidelity.playing.transactions.real import transaction_history
 from tests.fidelity.playing.transactions.simulated import SimulatedTransactionPlay
 from tests.fidelity.playing.zookeeper import RealZooKeeperPlay, SimulatedZooKeeperPlay
@@ -46,6 +57,7 @@ PLAYS: dict[str, tuple[Callable[[Scenario, str, Path], RealPlay], type[Simulated
         TRANSACTIONS, (partial(RealClientPlay, transaction_history), SimulatedTransactionPlay)
     ),
     **dict.fromkeys(MIRRORS, (RealMirrorPlay, SimulatedMirrorPlay)),
+    **dict.fromkeys(STREAMS, (partial(RealClientPlay, streams_history), SimulatedStreamsPlay)),
 }
 """How the schedules of a version are played that are not those of KRaft mode."""
 

@@ -7,6 +7,7 @@ boots before the schedule begins, and waits for its start.
 from __future__ import annotations
 
 import re
+import shutil
 import signal
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
@@ -22,10 +23,13 @@ from tests.fidelity.playing.formatting import write_properties
 from tests.fidelity.playing.metadata_log import MetadataReader, end_of_segment
 from tests.fidelity.playing.nodes import JVM, Nodes
 from tests.fidelity.playing.real import RealPlay
-from tests.fidelity.real_kafka import NoKafka
+from tests.fidelity.real_kafka import NoKafka, fetched
 
-STARTING_KINDS = ("crash", "stop", "restart", "start")
+STARTING_KINDS = ("crash", "stop", "restart", "start", "replace-disk")
 """Faults and operations after which a client has another life."""
+
+STREAMS_ARTIFACT = "kafka-streams-test-utils"
+"""It brings the jars of Kafka Streams along, and is fetched for ``topologies/`` anyway."""
 
 SEGMENT = "00000000000000000000.log"
 """The only segment of a partition in a short schedule."""
@@ -43,11 +47,15 @@ class Program:
     properties: Mapping[str, object]
     arguments: tuple[object, ...]
     start_us: int
+    artifact: str = ""  # what it needs beside Kafka's jars
 
 
-def programs(scenario: Scenario) -> dict[str, Program]:
-    """Return the clients of a scenario by host: members of groups, transactional producers."""
-    return dict([*_members(scenario), *_producers(scenario)])
+def programs(scenario: Scenario, directory: Path) -> dict[str, Program]:
+    """Return the clients of a scenario by host; their files lie below a directory.
+
+    They are members of groups, transactional producers and instances of Kafka Streams.
+    """
+    return dict([*_members(scenario), *_producers(scenario), *_instances(scenario, directory)])
 
 
 def _members(scenario: Scenario) -> Iterator[tuple[str, Program]]:
@@ -81,12 +89,41 @@ def _producers(scenario: Scenario) -> Iterator[tuple[str, Program]]:
         yield f"producer-{number}", program
 
 
+def _instances(scenario: Scenario, directory: Path) -> Iterator[tuple[str, Program]]:
+    tables = [(table, index) for table in scenario.streams for index in range(table.count)]
+    for number, (table, index) in enumerate(tables, 1):
+        name = f"streams-{number}"
+        counts = ["group-by-key", "count", "to-stream"]
+        (chain,) = table.topology
+        *steps, last = chain["steps"]
+        assert steps == counts, "java/StreamsInstance.java counts"
+        config = {"state.dir": state_directory(directory, name), **table.properties}
+        static = config.get("group.instance.id")
+        if static is not None:
+            config["group.instance.id"] = str(static).replace("{node}", name)
+        arguments = (chain["stream"], last["to"], process_id(number))
+        start_us = table.start + index * table.start_every
+        properties = dict(properties_text(config))
+        yield name, Program("StreamsInstance", properties, arguments, start_us, STREAMS_ARTIFACT)
+
+
+def state_directory(directory: Path, name: str) -> Path:
+    """Return the state.dir of an instance of Kafka Streams, below the directory of a schedule."""
+    return directory / f"state-{name}"
+
+
+def process_id(number: int) -> str:
+    """Return the process id of an instance: the assignment follows the order of the ids."""
+    return f"00000000-0000-0000-0000-{number:012d}"
+
+
 class ClientNodes(Nodes):
     """The nodes of a cluster, and the clients beside them."""
 
     def __init__(self, scenario: Scenario, version: str, directory: Path) -> None:
         super().__init__(scenario, version.partition("-")[0], directory)
-        self.programs = programs(scenario)
+        self.programs = programs(scenario, directory)
+        self.version = version.partition("-")[0]
         self._waiting: dict[str, list[subprocess.Popen[bytes]]] = {}  # lives to come
         self._lives: dict[str, subprocess.Popen[bytes]] = {}
 
@@ -99,7 +136,10 @@ class ClientNodes(Nodes):
         classes = self.directory / "classes"
         names = sorted({program.name for program in self.programs.values()})
         sources = [str(HERE / "java" / f"{name}.java") for name in names]
-        command = ["javac", "-cp", f"{self.libs}/*", "-d", str(classes), *sources]
+        artifacts = {program.artifact for program in self.programs.values()} - {""}
+        libs = [self.libs, *[fetched(each, self.version) for each in sorted(artifacts)]]
+        self._class_path = ":".join([*[f"{each}/*" for each in libs], str(classes)])
+        command = ["javac", "-cp", self._class_path, "-d", str(classes), *sources]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode != 0:
             raise NoKafka(f"javac failed: {done.stderr[-400:]}")
@@ -108,7 +148,7 @@ class ClientNodes(Nodes):
             given = {"bootstrap.servers": brokers, "client.id": name, **program.properties}
             write_properties(self._properties(name), given)
             lives = range(self._life_count(name))
-            self._waiting[name] = [self._boot(name, program, classes) for _ in lives]
+            self._waiting[name] = [self._boot(name, program) for _ in lives]
         for waiting in self._waiting.values():
             for life in waiting:
                 if _out(life).readline() != b"ready\n":
@@ -118,11 +158,11 @@ class ClientNodes(Nodes):
         given = [*self.scenario.faults, *self.scenario.operations]
         return 1 + sum(each.kind in STARTING_KINDS and each.node == name for each in given)
 
-    def _boot(self, name: str, program: Program, classes: Path) -> subprocess.Popen[bytes]:
+    def _boot(self, name: str, program: Program) -> subprocess.Popen[bytes]:
         archive = f"-XX:SharedArchiveFile={self._archive}"
-        command = ["java", *JVM, archive, "-cp", f"{self.libs}/*:{classes}", program.name]
+        command = ["java", *JVM, archive, "-cp", self._class_path, program.name]
         arguments = [str(self._properties(name)), *map(str, program.arguments)]
-        with self._log_file(name).open("ab") as log:
+        with self.log_file(name).open("ab") as log:
             return subprocess.Popen(
                 [*command, *arguments],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, start_new_session=True,
@@ -165,6 +205,13 @@ class ClientNodes(Nodes):
         else:
             _tell(self._lives[name], b"close\n")
 
+    def replace_disk(self, name: str) -> None:
+        """Put empty disks into the machine of a node or an instance that is down."""
+        if name not in self.programs:
+            super().replace_disk(name)
+        else:
+            shutil.rmtree(state_directory(self.directory, name))
+
     def alive(self, name: str) -> bool:
         """Return whether a process runs, paused or not."""
         if name not in self.programs:
@@ -181,8 +228,8 @@ class ClientNodes(Nodes):
 class StoredLogs:
     """The logs of partitions, as the brokers' files have them."""
 
-    def __init__(self, nodes: Nodes) -> None:
-        self._nodes = nodes
+    def __init__(self, nodes: ClientNodes) -> None:
+        self.nodes = nodes
         self.libs = nodes.libs
         records = MetadataReader(next(nodes.libs.glob("kafka-metadata-*.jar"))).entries(
             nodes.best_log()
@@ -196,14 +243,14 @@ class StoredLogs:
 
     def numbers(self, topic: str) -> list[int]:
         """Return the partitions of a topic; one that is deleted has none."""
-        nodes = self._nodes
+        nodes = self.nodes
         places = [each for name in nodes.brokers for each in nodes.data(name).iterdir()]
         found = [re.fullmatch(rf"{re.escape(topic)}-(\d+)", each.name) for each in places]
         return sorted({int(each[1]) for each in found if each is not None})
 
     def segment(self, topic: str, number: int) -> Path:
         """Return the file of a partition that has all that is committed."""
-        nodes = self._nodes
+        nodes = self.nodes
         files = [nodes.data(name) / f"{topic}-{number}" / SEGMENT for name in nodes.brokers]
         return max(files, key=end_of_segment)
 

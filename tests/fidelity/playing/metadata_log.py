@@ -18,7 +18,7 @@ from tests.fidelity.schema_table import read_schemas
 from tests.fidelity.wire import fields_of
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
-_CONTROL = 0x20
+_TRANSACTIONAL, _CONTROL = 0x10, 0x20
 LEADER_CHANGE, VOTERS = 2, 6
 """Types of control records (ControlRecordType)."""
 
@@ -41,6 +41,7 @@ class StoredBatch:
 
     base: int
     epoch: int  # of the leader that wrote it
+    transactional: bool
     control: bool
     producer_id: int
     producer_epoch: int
@@ -103,8 +104,10 @@ def batches(file: Path) -> Iterator[StoredBatch]:
             break
         read = io.BytesIO(data[at + _HEADER.size : at + 12 + size])
         records = [_record(read) for _ in range(count)]
-        control = bool(attributes & _CONTROL)
-        yield StoredBatch(base, epoch, control, producer_id, producer_epoch, records)
+        yield StoredBatch(
+            base, epoch, bool(attributes & _TRANSACTIONAL), bool(attributes & _CONTROL),
+            producer_id, producer_epoch, records,
+        )  # fmt: skip
         at += 12 + size
 
 

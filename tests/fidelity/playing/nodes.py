@@ -75,7 +75,7 @@ class Nodes:
         for name in self.ids:
             while not self.listens(name):
                 if time.monotonic() > end or not self.alive(name):
-                    raise NoKafka(f"{name} does not listen: see {self._log_file(name)}")
+                    raise NoKafka(f"{name} does not listen: see {self.log_file(name)}")
                 time.sleep(0.1)
 
     def close(self) -> None:
@@ -95,7 +95,7 @@ class Nodes:
             return
         self.proxies.listen(self.ids[name])
         self.starting.add(name)
-        with self._log_file(name).open("ab") as log:
+        with self.log_file(name).open("ab") as log:
             command = self._command(self._main(name), str(self._properties(name)))
             self._running[name] = subprocess.Popen(
                 command, stdout=log, stderr=log, start_new_session=True
@@ -121,6 +121,10 @@ class Nodes:
         """Let a paused process go on."""
         self._signal(name, signal.SIGCONT)
         self._paused.discard(name)
+
+    def replace_disk(self, name: str) -> None:
+        """Put empty disks into the machine of a node that is down."""
+        self.directories.replace(name, self.ids[name])
 
     def listens(self, name: str) -> bool:
         """Return whether a node accepts connections."""
@@ -220,7 +224,8 @@ class Nodes:
     def _properties(self, name: str) -> Path:
         return self.directory / f"{name}.properties"
 
-    def _log_file(self, name: str) -> Path:
+    def log_file(self, name: str) -> Path:
+        """Return what a node has printed."""
         return self.directory / f"{name}.log"
 
     def _command(self, main: str, *arguments: str) -> list[str]:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
+import random
 import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from kafkasim.model import messages as m
+from kafkasim.model.client.producer.partitioner import partition_for_key
 from kafkasim.model.errors import Errors
 from kafkasim.model.messages.clients.admin import BROKER, TOPIC
 from kafkasim.model.records import Record, TopicPartition, batch_of
+from kafkasim.scenarios.applications.records.source import key_source
 from kafkasim.scenarios.language.tables import OperationTable, Scenario, TopicTable
 from kafkasim.scenarios.language.vocabulary import ALL_BROKERS
 from kafkasim.scenarios.running.operations import PREFERRED, UNCLEAN, properties_text
@@ -240,10 +244,12 @@ _CALLS: dict[str, Callable[[Operator, OperationTable], list[Outcome]]] = {
 
 
 class ProducerThread(threading.Thread):
-    """A producer that sends single records to all partitions of a topic in turn.
+    """A producer that sends single records to all partitions of a topic in turn, or by their keys.
 
     It is no KafkaProducer: nothing is retried. A schedule needs it because replicas fall behind
-    only while there are records.
+    only while there are records. With keys that come in turn, these decide the partitions, and
+    the producer ends after as many records as the model's sends until ``stop``. Drawn keys are left
+    out.
     """
 
     def __init__(self, operator: Operator, workload: Any, scenario: Scenario) -> None:
@@ -257,6 +263,12 @@ class ProducerThread(threading.Thread):
         self._acks = -1 if str(workload.config.get("acks", "all")) in ("all", "-1") else 1
         self._first = workload.start / 1e6
         self._last = scenario.duration / 1e6 if workload.stop is None else workload.stop / 1e6
+        in_turn = workload.keys.startswith("cycle:")
+        self._keys = key_source(workload.keys if in_turn else "none", random.Random())
+        self._left = -1  # records to be sent; below 0: until the time is over
+        if in_turn:
+            self._left = round(workload.rate * (self._last - self._first))
+            self._last = math.inf
         self._leaders: dict[int, int] = {}
         self._connections: dict[int, Connection] = {}
 
@@ -265,12 +277,14 @@ class ProducerThread(threading.Thread):
         began = time.monotonic()
         self.ended.wait(self._first)
         number = 0
-        while not self.ended.is_set() and time.monotonic() < began + self._last:
+        while self._left and not self.ended.is_set() and time.monotonic() < began + self._last:
             number += 1
             if not self._leaders:
                 self._look_up()
-            elif not self._send(number):
-                self._leaders.clear()
+            else:
+                self._left -= 1
+                if not self._send(number):
+                    self._leaders.clear()
             self.ended.wait(self._pause)
         for connection in self._connections.values():
             connection.close()
@@ -282,11 +296,13 @@ class ProducerThread(threading.Thread):
 
     def _send(self, number: int) -> bool:
         """Send one record; return whether the leader took it."""
-        partition = sorted(self._leaders)[number % len(self._leaders)]
+        key, partition = self._keys(), sorted(self._leaders)[number % len(self._leaders)]
+        if key is not None:
+            partition = partition_for_key(key.encode(), len(self._leaders))
         leader = self._leaders[partition]
         if leader < 0:
             return False
-        batch = batch_of((Record(None, number, 100, 0),))
+        batch = batch_of((Record(key, number, 100, 0),))
         tp = TopicPartition(self._topic, partition)
         request = m.ProduceRequest(self._acks, 1000, (m.ProducePartition(tp, batch),))
         api, body = to_wire(request)

@@ -231,7 +231,7 @@ class RealPlay:
         while self.nodes.alive(name):
             time.sleep(0.05)
         if operation.kind == "replace-disk":
-            self.nodes.directories.replace(name, self.nodes.ids[name])
+            self.nodes.replace_disk(name)
         time.sleep(operation.pause / 1e6)
         self.nodes.start(name)
 

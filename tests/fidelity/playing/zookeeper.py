@@ -59,7 +59,7 @@ class ZooKeeperNodes(Nodes):
             end = time.monotonic() + START_SECONDS
             while not self.listens(name):
                 if time.monotonic() > end or not self.alive(name):
-                    raise NoKafka(f"{name} does not listen: see {self._log_file(name)}")
+                    raise NoKafka(f"{name} does not listen: see {self.log_file(name)}")
                 time.sleep(0.1)
 
     def best_log(self) -> Path:

@@ -193,6 +193,8 @@ def _member(name: str, member: dict[str, Any]) -> str:
         told += f", had {owned} of generation {subscription['generationId']}"
     if subscription["userData"] is not None:
         told += f", user data {subscription['userData']!r}"
+    if member.get("assignmentUserData"):
+        told += f", assigned with {member['assignmentUserData']!r}"
     return told
 
 

@@ -66,7 +66,9 @@ class GroupLogReader:
         ):  # not of Connect workers
             for member in fields["members"]:
                 member["subscription"] = self._subscription(member["subscription"])
-                member["assignment"] = self._assignment(member["assignment"])
+                data = member["assignment"]
+                member["assignment"] = self._assignment(data)
+                member["assignmentUserData"] = self._assignment_user_data(data)
         return Entry(offset, epoch, kind, told, fields)
 
     def _decode(self, name: str, data: bytes, version: int | None = None) -> dict[str, Any]:
@@ -89,6 +91,9 @@ class GroupLogReader:
     def _assignment(self, data: bytes) -> list[tuple[str, int]]:
         found = self._decode("ConsumerProtocolAssignment", data) if data else {}
         return _partitions(found.get("assignedPartitions") or [])
+
+    def _assignment_user_data(self, data: bytes) -> Any:
+        return None  # a subclass knows an assignor that gives some
 
 
 def _numbers(schema: dict[str, Any]) -> list[int]:

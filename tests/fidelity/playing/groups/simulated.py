@@ -8,7 +8,7 @@ from typing import Any
 from kafkasim.model.group import records as classic
 from kafkasim.model.group.modern.log import records as modern
 from kafkasim.model.group.modern.state.member import ClassicMemberMetadata
-from kafkasim.model.messages import Subscription
+from kafkasim.model.messages import Subscription, user_data_of
 from kafkasim.model.records import GROUP_METADATA_TOPIC, TopicPartition
 from tests.fidelity.playing.groups.history import GroupHistory
 from tests.fidelity.playing.groups.log import Entry
@@ -67,6 +67,7 @@ def _member(found: classic.MemberMetadata) -> dict[str, Any]:
         "sessionTimeout": found.session_timeout_ms,
         "subscription": _subscription(found.subscription),
         "assignment": _partitions(found.assignment),
+        "assignmentUserData": user_data_of(found.assignment),
     }
 
 
