@@ -53,8 +53,8 @@ class SimulatedMirrorPlay(SimulatedClientPlay):
     def _partitions(self, cluster: str) -> list[TopicPartition]:
         member = self.run.members[cluster]
         names = [topic.name for topic in member.scenario.topics]
-        counts = {fact.topic: fact.partitions for fact in member.progress.topics.values()}
-        return [TopicPartition(name, number) for name in names for number in range(counts[name])]
+        counts = {name: member.progress.partitions_of(name) for name in names}
+        return [TopicPartition(name, number) for name in names for number in counts[name]]
 
     def _values(self, cluster: str, topic: str, partition: int = 0) -> list[Any]:
         """Return the values of a partition's records; none if it does not exist."""
