@@ -10,8 +10,8 @@ Everything runs on lane ``raft``. Only :meth:`RaftClient.schedule_append`,
 called from another lane.
 
 Durability: the election state is durable before anything that depends on it is sent, and a voter's
-log before its next Fetch. The leader counts its own log once it is flushed. A disk error or a
-broken protocol halts the process, as Kafka's fault handler does.
+log before its next Fetch. A disk error or a broken protocol halts the process, as Kafka's fault
+handler does.
 
 Left out: a controller that has voted for itself, was removed from the voters in that epoch, and is
 started again in it, follows as an observer. In Kafka it does not start: the constructor of

@@ -114,9 +114,14 @@ class RaftRules:
         """
         return False
 
-    def leader_end_offset(self, log_end_offset: int, flushed_offset: int) -> int:
-        """Return how far the leader counts its own log: as far as it is flushed."""
-        return flushed_offset
+    def leader_end_offset(self, log_end_offset: int, flushed_offset: int, alone: bool) -> int:
+        """Return how far the leader counts its own log (KafkaRaftClient.flushLeaderLog).
+
+        The end of the log counts before the flush. Kafka's Raft thread then waits for the flush, so
+        it counts the other voters' Fetches behind it. ``alone``, without other voters, the leader
+        commits before its log is durable, and a power loss within the flush undoes that.
+        """
+        return log_end_offset if alone else flushed_offset
 
     def must_flush_before_fetch(self, voter: bool) -> bool:
         """Return whether fetched records are flushed before the next Fetch acknowledges them."""

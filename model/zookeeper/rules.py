@@ -37,6 +37,10 @@ class EnsembleRaftRules(RaftRules):
         """Return True: a ZAB leader sends COMMIT to its followers as soon as it commits."""
         return True
 
+    def leader_end_offset(self, log_end_offset: int, flushed_offset: int, alone: bool) -> int:
+        """Return what is flushed: SyncRequestProcessor has written what the leader acknowledges."""
+        return flushed_offset
+
 
 class ZooKeeperRules:
     """The rules of ZooKeeper 3.8."""

@@ -372,7 +372,7 @@ def test_a_leader_that_continues_its_epoch_after_a_restart_diverges():
             role = super().restart_role(stored, node_id, last_log_epoch)
             return RoleName.LEADER if role is RoleName.RESIGNED else role
 
-        def leader_end_offset(self, log_end_offset, flushed_offset):
+        def leader_end_offset(self, log_end_offset, flushed_offset, alone):
             return log_end_offset
 
     world = World(rules=SameEpoch())

@@ -33,6 +33,7 @@ from kafkasim.model.records import TopicPartition
 from kafkasim.model.storage.files import DiskFull, MemoryFiles
 from kafkasim.model.storage.log.unified_log import UnifiedLog
 from kafkasim.model.storage.rules import StorageRules
+from kafkasim.model.zookeeper.rules import EnsembleRaftRules
 
 EPOCH = 3
 ROLES = {
@@ -56,9 +57,9 @@ class Full(MemoryFiles):
         raise DiskFull(path, "No space left on device")
 
 
-def context(files=None, node_id=1):
+def context(files=None, node_id=1, rules=None):
     process = Process(f"node-{node_id}", files or MemoryFiles(), random.Random(1), 0)
-    return RaftContext(process, node_id, "", BrokerConfig(), RaftRules())
+    return RaftContext(process, node_id, "", BrokerConfig(), rules or RaftRules())
 
 
 def quorum_of(raft):
@@ -205,10 +206,19 @@ class Progress:
         self.told.append(role.high_watermark)
 
 
-def test_a_leader_commits_what_it_has_flushed_and_a_majority_has_fetched():
-    """KIP-595; the own epoch's first record decides (KAFKA-12619)."""
-    raft, progress = context(), Progress()
-    quorum, voters = quorum_of(raft), voters_of(raft, 1, 2, 3)
+@pytest.mark.parametrize(
+    ("rules", "voters", "appended", "flushed"),
+    [
+        (RaftRules(), (1, 2, 3), ["grew", "grew"], [1, 2]),
+        (RaftRules(), (1,), [1, "grew", 2, "grew"], []),
+        (EnsembleRaftRules(), (1,), ["grew", "grew"], [1, 2]),
+    ],
+    ids=["quorum", "single voter", "single server"],
+)
+def test_a_single_voter_counts_its_log_before_the_flush(rules, voters, appended, flushed):
+    """KafkaRaftClient.flushLeaderLog; the own epoch's first record decides (KAFKA-12619)."""
+    raft, progress = context(rules=rules), Progress()
+    quorum, voters = quorum_of(raft), voters_of(raft, *voters)
     tp, files = TopicPartition("__cluster_metadata", 0), raft.process.files
     unified = UnifiedLog(files, raft.out, "m", tp, "id", TopicConfig(), StorageRules())
     log = ReplicatedLog(unified, SnapshotStore(files, "m"), voters)
@@ -218,13 +228,15 @@ def test_a_leader_commits_what_it_has_flushed_and_a_majority_has_fetched():
     raft.out.clear()
     appends.open_epoch(role, (1, 2), 0)
     assert appends.append_control(role, "x", 0) == 1
+    assert progress.told == appended
     flushes = [effect for effect in raft.out if isinstance(effect, Flush)]
-    role.end_offsets[2] = 2
+    if role.end_offsets:
+        role.end_offsets[2] = 2
     appends.update_high_watermark(role, 0)
-    assert progress.told == ["grew"]  # fetched by one of two others, but flushed nowhere
+    assert progress.told == appended
     for flush in flushes:
         flush.handler(None, 0)
-    assert progress.told == ["grew", 1, 2]
+    assert progress.told == [*appended, *flushed]
 
 
 def test_a_replica_has_caught_up_with_what_the_log_was_at_its_last_fetch():

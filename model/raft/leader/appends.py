@@ -2,9 +2,8 @@
 
 Models BatchAccumulator, KafkaRaftClient.flushLeaderLog and LeaderState.maybeUpdateHighWatermark.
 Records get their offsets when they are accepted; they enter the log together after the linger, or
-when a batch is full. The high watermark counts the leader's own log up to its last finished flush.
-A record that changes the voters may raise it at once, before parked Fetches are answered
-(updateLeaderEndOffsetAndTimestamp).
+when a batch is full. What is appended counts first for the high watermark, then answers parked
+Fetches, then is flushed (flushLeaderLog).
 """
 
 from __future__ import annotations
@@ -75,8 +74,8 @@ class Appends:
         change = LeaderChange(context.node_id, tuple(self._voters.voters), granting)
         record = Record(None, change, RECORD_SIZE, context.process.wall_ms(now))
         self._append(role, batch_of((record,), control=True), now)
-        self._flush(role)
         self._next_offset = self._log.end_offset
+        self._grew(role, now)
 
     def accept(self, records: list[object], now: int) -> int:
         """Take records into one batch; return the offset of the last one."""
@@ -112,9 +111,7 @@ class Appends:
         self._next_offset = self._log.end_offset
         if self._quorum.halted:
             return None
-        self._flush(role)
-        self.update_high_watermark(role, now)  # the new voters may have reached a higher offset
-        self._progress.log_grew(now)
+        self._grew(role, now)
         return offset
 
     def drop(self) -> None:
@@ -125,8 +122,8 @@ class Appends:
     def update_high_watermark(self, role: Leader, now: int) -> None:
         """Raise the high watermark to the offset that a majority of the voters has reached."""
         rules = self._context.rules
-        own = rules.leader_end_offset(self._log.end_offset, role.flushed_offset)
         others = role.end_offsets.values()
+        own = rules.leader_end_offset(self._log.end_offset, role.flushed_offset, not others)
         offsets = [own, *others] if self._voters.is_voter else others
         reached = rules.high_watermark(offsets, role.epoch_start, role.high_watermark)
         if reached > role.high_watermark:
@@ -142,8 +139,7 @@ class Appends:
             self._append(role, batch_of(tuple(records)), now)
         end_offset = self._log.end_offset
         assert self._quorum.halted or end_offset == self._next_offset, self._next_offset
-        self._flush(role)
-        self._progress.log_grew(now)
+        self._grew(role, now)
 
     def _append(self, role: Leader, batch: RecordBatch, now: int) -> None:
         now_ms = self._context.process.wall_ms(now)
@@ -154,7 +150,10 @@ class Appends:
             return
         assert result.error is Errors.NONE, result
 
-    def _flush(self, role: Leader) -> None:
+    def _grew(self, role: Leader, now: int) -> None:
+        """Count what was appended, then flush it (KafkaRaftClient.flushLeaderLog)."""
+        self.update_high_watermark(role, now)
+        self._progress.log_grew(now)
         handler = partial(self._on_flushed, role, self._log.end_offset)
         self._context.out.append(Flush(self._log.log.flush_files(), handler))
 
