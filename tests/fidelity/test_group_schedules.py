@@ -17,12 +17,6 @@ DIFFERENT = {
     "poll() began, without topics (maybeUpdateSubscriptionMetadata comes before the wait for the "
     "coordinator): it joins again. The model compares when the coordinator is known, which "
     "metadata with topics names.",
-    ("4.0.0-groups", "consumer-topic-deleted"): "A controller that votes alone counts a record "
-    "before it answers the fetches that wait for it "
-    "(KafkaRaftClient.updateLeaderEndOffsetAndTimestamp), so brokers get it with the high "
-    "watermark that covers it. The model answers before the flush and counts after it: brokers "
-    "commit the record with their next fetch, up to 500 ms later. Meanwhile the member's heartbeat "
-    "tells the group that the topic is gone.",
 }
 
 
