@@ -9,6 +9,12 @@ from typing import Any, ClassVar
 from kafkasim.model.config.base import MAX_INT, Config, ConfigError, long, setting
 from kafkasim.model.config.clients import ClientConfig, ConsumerConfig, ProducerConfig
 
+_ERRORS = "org.apache.kafka.streams.errors"
+LOG_AND_FAIL = f"{_ERRORS}.LogAndFailExceptionHandler"
+LOG_AND_CONTINUE = f"{_ERRORS}.LogAndContinueExceptionHandler"
+HANDLER = "deserialization.exception.handler"
+"""With ``default.`` before it until KIP-1056 (4.0), which is still understood."""
+
 EXACTLY_ONCE = "exactly_once_v2"
 GUARANTEES = ("at_least_once", EXACTLY_ONCE)
 
@@ -31,6 +37,9 @@ class StreamsConfig(Config):
     max_task_idle_ms: int = long(0)  # −1: never wait for a partition without records
     buffered_records_per_partition: int = setting(1000)  # more than that pause the partition
     statestore_cache_max_bytes: int = long(10485760, 0)  # of all threads of an instance
+    deserialization_exception_handler: str = setting(
+        LOG_AND_FAIL, allowed=(LOG_AND_FAIL, LOG_AND_CONTINUE)
+    )
     repartition_purge_interval_ms: int = long(30000, 0)
     state_cleanup_delay_ms: int = long(600000)  # directories of other tasks live that long
     task_timeout_ms: int = long(300000, 0)  # a task without progress fails after it
@@ -40,6 +49,11 @@ class StreamsConfig(Config):
     def exactly_once(self) -> bool:
         """Whether commits are transactions."""
         return self.processing_guarantee == EXACTLY_ONCE
+
+    @property
+    def skips_corrupt(self) -> bool:
+        """Whether a record that cannot be deserialized is skipped, and does not end its thread."""
+        return self.deserialization_exception_handler == LOG_AND_CONTINUE
 
     def validate(self) -> None:
         """Check that the application has a name.
@@ -109,6 +123,8 @@ def streams_settings(properties: Mapping[str, Any]) -> StreamsSettings:
                 producer.setdefault(key, raw)
         else:
             own[key] = raw  # is refused
+    if f"default.{HANDLER}" in own:
+        own.setdefault(HANDLER, own.pop(f"default.{HANDLER}"))
     if own.get("processing.guarantee") == EXACTLY_ONCE:
         own.setdefault("commit.interval.ms", 100)
     streams = StreamsConfig.from_properties(own)

@@ -111,12 +111,12 @@ class StreamsSent:
 
 @value
 class RecordDropped:
-    """An operator or a store of an active task dropped a record (dropped-records-total)."""
+    """A source, operator or store of an active task dropped a record (dropped-records-total)."""
 
     group: str
     task: str
     processor: str  # the node; "" of a store
-    reason: str  # null-key | null-key-or-value | expired-window | expired-segment
+    reason: str  # null-key | null-key-or-value | expired-window | expired-segment | deserialization
     topic: str
     partition: int
     offset: int

@@ -20,14 +20,6 @@ class StreamsRules(OperatorRules):
         """
         return True
 
-    def rejoins_with_unique_data(self) -> bool:
-        """Return whether a thread's user data differs each time it joins.
-
-        Before KAFKA-10455 it did not, and the coordinator answered the probing rebalance of a
-        follower with the present generation: its subscription had not changed.
-        """
-        return True
-
     # State.
 
     def wipes_unclean_state(self) -> bool:

@@ -27,7 +27,7 @@ from kafkasim.model.streams.stores.base import Store
 from kafkasim.model.streams.stores.cache import Cached, ThreadCache
 from kafkasim.model.streams.stores.making import make_store
 from kafkasim.model.streams.stores.suppression import SuppressionBuffer
-from kafkasim.model.streams.topology.nodes import ProcessorNode, SinkNode, SourceNode
+from kafkasim.model.streams.topology.nodes import Deserializer, ProcessorNode, SinkNode, SourceNode
 from kafkasim.model.streams.topology.topology import Subtopology, Topology
 
 
@@ -110,6 +110,19 @@ class TaskTopology:
         finally:
             self.record_context = None
 
+    def source(self, topic: str) -> str:
+        """Return the name of the node that reads a topic."""
+        return self._sources[topic].node
+
+    def deserialized(self, topic: str, value: Any) -> Any:
+        """Return the value of a source topic's record; a deletion stays one.
+
+        Raises:
+            StreamsFailure: it cannot be deserialized.
+        """
+        deserializer = self._deserializers.get(topic)
+        return value if deserializer is None or value is None else deserializer(value)
+
     def punctuate_stream_time(self) -> bool:
         """Fire the punctuators that stream time has reached; return whether any did."""
         if self.stream_time_ms == UNKNOWN:
@@ -167,6 +180,7 @@ class TaskTopology:
     ) -> dict[str, NodeContext]:
         contexts: dict[str, NodeContext] = {}
         self._sources: dict[str, NodeContext] = {}
+        self._deserializers: dict[str, Deserializer] = {}
         internal = topology.internal_topics
         for name in subtopology.nodes:
             node = topology.nodes[name]
@@ -184,6 +198,8 @@ class TaskTopology:
                 for topic in node.topics:
                     named = f"{application_id}-{topic}" if topic in internal else topic
                     self._sources[named] = context
+                    if node.deserializer is not None:
+                        self._deserializers[named] = node.deserializer
         return contexts
 
 

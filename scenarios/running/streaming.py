@@ -12,7 +12,7 @@ from typing import Any
 
 from kafkasim.analysis.judging.user_processors import load_processor
 from kafkasim.model.config.streams import streams_settings
-from kafkasim.model.facts import Processed, TaskFlushed, TaskState, TaskTook
+from kafkasim.model.facts import Processed, RecordDropped, TaskFlushed, TaskState, TaskTook
 from kafkasim.model.facts.names import STREAMS
 from kafkasim.model.records import TopicPartition
 from kafkasim.model.streams.declared import topology_of
@@ -96,7 +96,8 @@ class _Serdes:
 class StreamsPort:
     """An instance's access to its host (model/streams/port.py:Port).
 
-    It tells the judges of groups, too, what a task has processed when it commits.
+    It tells the judges of groups, too, what a task has processed, or skipped as corrupt, when it
+    commits.
     """
 
     def __init__(self, port: ClientPort, node: str, control: Control) -> None:
@@ -111,10 +112,12 @@ class StreamsPort:
 
     def record(self, fact: Any) -> None:
         """Write a fact into the trace."""
-        if isinstance(fact, TaskTook):
+        skipped = isinstance(fact, RecordDropped) and fact.reason == "deserialization"
+        if skipped or isinstance(fact, TaskTook):
             tp = TopicPartition(fact.topic, fact.partition)
             taken = self._taken.setdefault(fact.task, {})
-            taken[tp] = (taken.get(tp, (fact.offset, 0))[0], fact.offset)
+            first, last = taken.get(tp, (fact.offset, fact.offset))
+            taken[tp] = (min(first, fact.offset), max(last, fact.offset))
         elif isinstance(fact, TaskFlushed):
             for tp, (first, last) in self._taken.pop(fact.task, {}).items():
                 topic_id = self._control.topic_id_of(self._node, tp)

@@ -51,7 +51,10 @@ def test_tables_make_the_topology_of_the_same_calls() -> None:
     [
         ([], "topology: a list of chains is needed"),
         ([{"steps": []}], "topology.0: where does it begin? allowed: stream, table, from, store"),
-        ([{"stream": "a", "setps": []}], "topology.0.setps: no such key; allowed: reset, steps"),
+        (
+            [{"stream": "a", "setps": []}],
+            "topology.0.setps: no such key; allowed: reset, value-deserializer",
+        ),
         ([{"from": "x"}], "topology.0.from: no chain 'x'; allowed: none yet"),
         (steps({"fliter": "value"}), "topology.0.steps.0: no step fliter; allowed: filter,"),
         (steps("count"), "topology.0.steps.0: count follows a stream; allowed after: a grouped"),

@@ -16,10 +16,10 @@ from kafkasim.model.streams.assignment.info import (
 from kafkasim.model.streams.assignment.topics import partition_groups, repartition_counts
 from kafkasim.model.streams.declared import topology_of
 from kafkasim.model.streams.errors import StreamsError
-from kafkasim.model.streams.records import Windowed
+from kafkasim.model.streams.records import StreamRecord, Windowed
 from kafkasim.model.streams.states import THREAD_MOVES, ThreadState
 from kafkasim.model.streams.task_id import TaskId
-from kafkasim.model.streams.tasks.partition_group import DISABLED, PartitionGroup, Queued
+from kafkasim.model.streams.tasks.partition_group import DISABLED, Head, PartitionGroup, Queued
 from kafkasim.model.streams.tasks.stream_task import decode_metadata, encode_metadata
 from kafkasim.model.streams.told import told, untold
 
@@ -30,6 +30,15 @@ def queued(*times: int) -> list[Queued]:
     return [Queued(offset, offset, None, time) for offset, time in enumerate(times)]
 
 
+def deserialized(_: TopicPartition, queued: Queued) -> StreamRecord | None:
+    """A record whose id is negative is corrupt."""
+    return None if queued.record_id < 0 else StreamRecord(None, queued.record_id, queued.timestamp)
+
+
+def grouped(max_task_idle_ms: int) -> PartitionGroup:
+    return PartitionGroup((LEFT, RIGHT), max_task_idle_ms, deserialized)
+
+
 def taken(group: PartitionGroup) -> tuple[str, int]:
     found = group.take()
     assert found is not None
@@ -38,15 +47,35 @@ def taken(group: PartitionGroup) -> tuple[str, int]:
 
 
 def test_the_head_with_the_smallest_timestamp_is_next() -> None:
-    group = PartitionGroup((LEFT, RIGHT), DISABLED)
+    group = grouped(DISABLED)
     group.add(LEFT, queued(5, 1))
     group.add(RIGHT, queued(3))
     assert [taken(group) for _ in range(3)] == [("right", 3), ("left", 5), ("left", 1)]
     assert (group.stream_time, group.take()) == (5, None)
 
 
+def test_heads_with_equal_timestamps_take_turns() -> None:
+    """A queue is offered again behind those that it equals (PriorityQueue)."""
+    group = grouped(DISABLED)
+    group.add(LEFT, queued(7, 7, 7))
+    group.add(RIGHT, queued(7, 7))
+    assert [taken(group)[0] for _ in range(5)] == ["left", "right", "left", "right", "left"]
+
+
+def test_the_last_of_corrupt_records_stands_for_them_only_at_the_end_of_a_queue() -> None:
+    group = grouped(DISABLED)
+    corrupt = [Queued(offset, -1, None, 5) for offset in (1, 2, 3)]
+    assert group.add(LEFT, [*queued(4), *corrupt]) == 4
+    assert taken(group) == ("left", 4)
+    assert (group.head_offset(LEFT), len(group.queues[LEFT])) == (3, 1)
+    assert group.add(LEFT, [Queued(4, 9, None, 6)]) == 2
+    assert group.take() == (group.queues[LEFT], Head(3, None, -1))
+    assert group.take() == (group.queues[LEFT], Head(4, StreamRecord(None, 9, 6), 6))
+    assert group.stream_time == 6
+
+
 def test_a_task_waits_for_a_partition_until_its_lag_is_known_to_be_zero() -> None:
-    group = PartitionGroup((LEFT, RIGHT), 0)
+    group = grouped(0)
     group.add(LEFT, queued(1))
     ready = [group.ready(0)]
     for lag in (None, 4, 0):
@@ -56,14 +85,14 @@ def test_a_task_waits_for_a_partition_until_its_lag_is_known_to_be_zero() -> Non
 
 
 def test_a_task_idles_for_max_task_idle_ms_on_top() -> None:
-    group = PartitionGroup((LEFT, RIGHT), 100)
+    group = grouped(100)
     group.add(LEFT, queued(1))
     group.update_lags({RIGHT: 0})
     assert [group.ready(at) for at in (1000, 1099, 1100)] == [False, False, True]
 
 
 def test_without_idling_a_task_is_always_ready() -> None:
-    assert PartitionGroup((LEFT, RIGHT), DISABLED).ready(0)
+    assert grouped(DISABLED).ready(0)
 
 
 def test_a_thread_that_shuts_down_can_only_die() -> None:

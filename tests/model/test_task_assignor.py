@@ -11,13 +11,13 @@ from collections.abc import Iterable
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafkasim.model.group.assignors.java import JavaHeap
 from kafkasim.model.records import TopicPartition
 from kafkasim.model.streams.assignment.client_state import LATEST_OFFSET, ClientState
 from kafkasim.model.streams.assignment.high_availability import (
     AssignmentConfigs,
     HighAvailabilityTaskAssignor,
 )
-from kafkasim.model.streams.assignment.priority import JavaHeap
 from kafkasim.model.streams.assignment.threads import to_threads
 from kafkasim.model.streams.rules import StreamsRules
 from kafkasim.model.streams.task_id import TaskId
@@ -125,7 +125,7 @@ def test_the_heap_gives_tasks_in_order_whatever_is_removed(
     pairs: list[tuple[int, int]], data: st.DataObject
 ) -> None:
     tasks = [TaskId(*pair) for pair in pairs]
-    heap = JavaHeap(tasks)
+    heap = JavaHeap(tasks, lambda task: task)
     gone = data.draw(st.lists(st.sampled_from(tasks), unique=True)) if tasks else []
     for task in gone:
         heap.remove(task)

@@ -1,9 +1,9 @@
-"""The order in which Java's hash sets and maps iterate: Kafka's assignments follow from it."""
+"""The order of Java's hash sets, maps and heaps: Kafka's assignments follow from it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from kafkasim.model.coordinator.hashing import java_string_hash
 
@@ -53,3 +53,74 @@ class JavaHashSet(Generic[Item]):
     def __iter__(self) -> Iterator[Item]:
         mask = self._size - 1
         return iter(sorted(self._spread, key=lambda item: self._spread[item] & mask))
+
+
+class JavaHeap(Generic[Item]):
+    """A java.util.PriorityQueue: its iterator gives the heap as it lies.
+
+    ``order`` returns what an item is compared by; it must not change while the item waits.
+    """
+
+    def __init__(self, items: Iterable[Item], order: Callable[[Item], Any]) -> None:
+        self._heap = list(items)
+        self._order = order
+        for at in range(len(self._heap) // 2 - 1, -1, -1):
+            self._sift_down(at, self._heap[at])
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def __contains__(self, item: Item) -> bool:
+        return item in self._heap
+
+    def __iter__(self) -> Iterator[Item]:
+        return iter(list(self._heap))
+
+    def offer(self, item: Item) -> None:
+        """Add an item: it comes after those that it equals, if nothing is moved meanwhile."""
+        self._heap.append(item)
+        self._sift_up(len(self._heap) - 1, item)
+
+    def poll(self) -> Item | None:
+        """Remove and return the first item."""
+        if not self._heap:
+            return None
+        first, last = self._heap[0], self._heap.pop()
+        if self._heap:
+            self._sift_down(0, last)
+        return first
+
+    def clear(self) -> None:
+        """Remove all items."""
+        self._heap.clear()
+
+    def remove(self, item: Item) -> None:
+        """Remove an item that is in the queue (removeAt)."""
+        at = self._heap.index(item)
+        last = self._heap.pop()
+        if at < len(self._heap):
+            self._sift_down(at, last)
+            if self._heap[at] == last:
+                self._sift_up(at, last)
+
+    def _sift_down(self, at: int, item: Item) -> None:
+        heap, order = self._heap, self._order
+        while at < len(heap) // 2:
+            child = 2 * at + 1
+            if child + 1 < len(heap) and order(heap[child]) > order(heap[child + 1]):
+                child += 1
+            if order(item) <= order(heap[child]):
+                break
+            heap[at] = heap[child]
+            at = child
+        heap[at] = item
+
+    def _sift_up(self, at: int, item: Item) -> None:
+        heap, order = self._heap, self._order
+        while at > 0:
+            parent = (at - 1) // 2
+            if order(item) >= order(heap[parent]):
+                break
+            heap[at] = heap[parent]
+            at = parent
+        heap[at] = item

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from kafkasim.model.group.assignors.java import JavaHashSet
+from kafkasim.model.group.assignors.java import JavaHashSet, JavaHeap
 from kafkasim.model.streams.assignment.client_state import ClientState
-from kafkasim.model.streams.assignment.priority import JavaHeap
 from kafkasim.model.streams.task_id import TaskId, java_hash
 
 ByThread = dict[str, list[TaskId]]
@@ -50,7 +49,7 @@ def _give(
 ) -> ByThread:
     given: ByThread = {consumer: [] for consumer in consumers}
     least = (len(tasks) + sum(load.values())) // len(consumers)
-    left = JavaHeap(tasks)
+    left = JavaHeap(tasks, lambda task: task)
     if len(left):
         to_fill, skipped = _give_back(given, left, least, stateful, state, load)
         while to_fill:
@@ -67,7 +66,7 @@ def _give(
 
 def _give_back(
     given: ByThread,
-    left: JavaHeap,
+    left: JavaHeap[TaskId],
     least: int,
     stateful: bool,
     state: ClientState,
@@ -96,7 +95,7 @@ def _give_back(
 
 def _give_remainder(
     given: ByThread,
-    left: JavaHeap,
+    left: JavaHeap[TaskId],
     least: int,
     skipped: dict[TaskId, str],
     load: dict[str, int],

@@ -63,9 +63,14 @@ def build(chains: tuple[Chain, ...], load: Load | None = None) -> Topology:
 
 def _begin(builder: StreamsBuilder, chain: Chain, named: dict[str, Any]) -> Any:
     if chain.kind == "stream":
-        return builder.stream(*chain.source, reset=chain.options.get("reset"))
+        return builder.stream(
+            *chain.source,
+            reset=chain.options.get("reset"),
+            deserializer=chain.options.get("value-deserializer"),
+        )
     if chain.kind == "table":
-        return builder.table(chain.source, _materialized(chain.options))
+        deserializer = chain.options.get("value-deserializer")
+        return builder.table(chain.source, _materialized(chain.options), deserializer)
     if chain.kind == "store":
         return builder.addStateStore(chain.source, chain.options.get("logging", True))
     return _named(chain.source, named, f"{chain.place}.from")

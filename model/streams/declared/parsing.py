@@ -14,6 +14,7 @@
 
 A chain begins with `stream`, `table`, or `from`: the name that an earlier chain has by `as`. A
 table with only `store` adds a store for processors. Times are durations such as "10s", or ms.
+`value-deserializer` of a source, such as "int(value)", fails at corrupt records.
 """
 
 from __future__ import annotations
@@ -189,8 +190,10 @@ SHAPES: dict[str, Shape] = {
 """Every step of a chain."""
 
 SOURCES: dict[str, Shape] = {
-    "stream": Shape(texts, {"reset": one_of("earliest", "latest")}),
-    "table": Shape(text, STORE),
+    "stream": Shape(
+        texts, {"reset": one_of("earliest", "latest"), "value-deserializer": expression("value")}
+    ),
+    "table": Shape(text, {**STORE, "value-deserializer": expression("value")}),
     "from": Shape(text),
     "store": Shape(text, {"logging": flag}),
 }

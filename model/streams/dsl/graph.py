@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from kafkasim.model.streams.processors.context import Supplier
 from kafkasim.model.streams.processors.stateless import FilterProcessor
 from kafkasim.model.streams.processors.tables import TableOperator
-from kafkasim.model.streams.topology.nodes import StoreSpec, TopologyError
+from kafkasim.model.streams.topology.nodes import Deserializer, StoreSpec, TopologyError
 from kafkasim.model.streams.topology.topology import Topology
 
 STORE_NAME = "STATE-STORE-"
@@ -56,16 +56,24 @@ class GraphNode:
 class SourceGraphNode(GraphNode):
     """Reads topics as a stream."""
 
-    def __init__(self, name: str, topics: tuple[str, ...], reset: str | None) -> None:
+    def __init__(
+        self,
+        name: str,
+        topics: tuple[str, ...],
+        reset: str | None,
+        deserializer: Deserializer | None,
+    ) -> None:
         super().__init__(name)
-        self.topics, self.reset = topics, reset
+        self.topics, self.reset, self._deserializer = topics, reset, deserializer
 
     def write(self, topology: Topology) -> None:
         """Add the source."""
-        topology.add_source(self.name, *self.topics, reset=self.reset)
+        topology.add_source(
+            self.name, *self.topics, reset=self.reset, deserializer=self._deserializer
+        )
 
     def merge(self, other: SourceGraphNode) -> None:
-        """Take the children of another source of the same topics."""
+        """Take the children of another source of the same topics; this deserializer stays."""
         if self.reset != other.reset:
             raise TopologyError(
                 "Can't configure different offset reset policies on the same input topic(s)"
@@ -113,14 +121,21 @@ def table_node(name: str, operator: TableOperator, grace_ms: int | None = None) 
 class TableSourceGraphNode(GraphNode):
     """Reads a topic as a table."""
 
-    def __init__(self, name: str, source: str, topic: str, operator: TableOperator) -> None:
+    def __init__(
+        self,
+        name: str,
+        source: str,
+        topic: str,
+        operator: TableOperator,
+        deserializer: Deserializer | None,
+    ) -> None:
         super().__init__(name)
         self.source, self.topic, self.reuses_topic = source, topic, False
-        self._operator = operator
+        self._operator, self._deserializer = operator, deserializer
 
     def write(self, topology: Topology) -> None:
         """Add the source and the processor that keeps the table."""
-        topology.add_source(self.source, self.topic)
+        topology.add_source(self.source, self.topic, deserializer=self._deserializer)
         topology.add_processor(self.name, self._operator, self.source)
         for spec in self._operator.stores:
             topology.add_store(spec, self.name)

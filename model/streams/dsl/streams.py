@@ -57,7 +57,7 @@ from kafkasim.model.streams.processors.table_operators import (
 )
 from kafkasim.model.streams.processors.tables import TableOperator, TableSource
 from kafkasim.model.streams.processors.windows import WindowAggregate
-from kafkasim.model.streams.topology.nodes import StoreKind, StoreSpec, TopologyError
+from kafkasim.model.streams.topology.nodes import Deserializer, StoreKind, StoreSpec, TopologyError
 from kafkasim.model.streams.topology.topology import Topology
 
 AGGREGATE = "KSTREAM-AGGREGATE-"
@@ -91,14 +91,21 @@ class StreamsBuilder:
     def __init__(self) -> None:
         self._graph = Graph()
 
-    def stream(self, *topics: str, reset: str | None = None) -> KStream:
+    def stream(
+        self, *topics: str, reset: str | None = None, deserializer: Deserializer | None = None
+    ) -> KStream:
         """Read topics as a stream. ``reset`` is theirs instead of auto.offset.reset."""
         name = self._graph.new_name("KSTREAM-SOURCE-")
-        node = SourceGraphNode(name, topics, reset)
+        node = SourceGraphNode(name, topics, reset, deserializer)
         self._graph.add(node, self._graph.root)
         return KStream(self._graph, name, (name,), False, node)
 
-    def table(self, topic: str, materialized: Materialized | None = None) -> KTable:
+    def table(
+        self,
+        topic: str,
+        materialized: Materialized | None = None,
+        deserializer: Deserializer | None = None,
+    ) -> KTable:
         """Read a topic as a table."""
         graph = self._graph
         given = materialized or Materialized()
@@ -107,7 +114,7 @@ class StreamsBuilder:
         name = graph.new_name("KTABLE-SOURCE-")
         spec = StoreSpec(store, StoreKind.KEY_VALUE, cached=given.caching, logged=given.logging)
         operator = TableSource(spec, materialized=given.name is not None)
-        node = TableSourceGraphNode(name, source, topic, operator)
+        node = TableSourceGraphNode(name, source, topic, operator, deserializer)
         graph.add(node, graph.root)
         return KTable(graph, name, (source,), operator, node)
 

@@ -32,6 +32,7 @@ class Dropped(Enum):
     NULL_KEY_OR_VALUE = "null-key-or-value"
     EXPIRED_WINDOW = "expired-window"  # it is late: the window has closed
     EXPIRED_SEGMENT = "expired-segment"  # it is older than the retention of a store
+    DESERIALIZATION = "deserialization"  # the handler of deserialization exceptions continues
 
 
 Punctuator = Callable[[int], None]

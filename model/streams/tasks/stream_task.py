@@ -11,16 +11,16 @@ from zlib import crc32
 
 from kafkasim.model.facts import streams as facts
 from kafkasim.model.records import TopicPartition
-from kafkasim.model.streams.errors import TaskMigrated
+from kafkasim.model.streams.errors import StreamsError, TaskMigrated
 from kafkasim.model.streams.port import Client, Serdes
-from kafkasim.model.streams.processors.context import StreamsFailure
-from kafkasim.model.streams.records import UNKNOWN, StreamRecord, serialized
+from kafkasim.model.streams.processors.context import Dropped, StreamsFailure
+from kafkasim.model.streams.records import UNKNOWN, RecordContext, StreamRecord, serialized
 from kafkasim.model.streams.rules import StreamsRules
 from kafkasim.model.streams.state.manager import StateManager
 from kafkasim.model.streams.states import TaskState
 from kafkasim.model.streams.task import TaskTopology
 from kafkasim.model.streams.task_id import TaskId
-from kafkasim.model.streams.tasks.partition_group import PartitionGroup, Queued
+from kafkasim.model.streams.tasks.partition_group import Head, PartitionGroup, Queued
 from kafkasim.model.streams.tasks.producer import RecordCollector
 from kafkasim.model.streams.tasks.task import Offsets, Task, TaskFacts
 from kafkasim.model.streams.told import told
@@ -77,16 +77,19 @@ class StreamTask(Task):
         exactly_once: bool,
         max_task_idle_ms: int,
         buffered_max: int,
+        skips_corrupt: bool,
         rules: StreamsRules,
     ) -> None:
+        """``skips_corrupt``: the deserialization exception handler answers CONTINUE."""
         super().__init__(task_id, partitions, topology, manager, told, task_timeout_ms)
         self.collector = collector
         self._consumer = consumer
         self._serdes = serdes
         self._exactly_once = exactly_once
         self._buffered_max = buffered_max  # buffered.records.per.partition
+        self._skips_corrupt = skips_corrupt
         self._rules = rules
-        self.group = PartitionGroup(self.partitions, max_task_idle_ms)
+        self.group = PartitionGroup(self.partitions, max_task_idle_ms, self._deserialize)
         self.consumed: dict[TopicPartition, int] = {}  # offset of the last processed record
         self.committed: dict[TopicPartition, int] = {}  # next offset, as brokers have it
         self._commit_pending = False  # a transaction is to be committed again before more records
@@ -211,15 +214,46 @@ class StreamTask(Task):
     # Processing.
 
     async def add(self, tp: TopicPartition, records: Iterable[Queued]) -> None:
-        """Queue polled records; a long queue pauses its partition."""
+        """Queue polled records; a long queue pauses its partition.
+
+        Raises:
+            StreamsError: the first of them cannot be deserialized.
+        """
         if self.group.add(tp, records) > self._buffered_max:
             await self._consumer.call("pause", (tp,))
+
+    def _deserialize(self, tp: TopicPartition, queued: Queued) -> StreamRecord | None:
+        """Return what a record says, None if it is skipped (RecordDeserializer).
+
+        Raises:
+            StreamsError: the handler of deserialization exceptions fails (FAIL), or the record's
+                timestamp is negative (FailOnInvalidTimestamp).
+        """
+        value = self._serdes.value_in(queued.record_id)
+        try:
+            value = self.topology.deserialized(tp.topic, value)
+        except StreamsFailure as error:
+            if not self._skips_corrupt:
+                raise StreamsError(
+                    f"task {self.id}: Deserialization exception handler is set to fail upon a "
+                    f"deserialization error: offset {queued.offset} of {tp}: {error}"
+                ) from error
+            context = RecordContext(tp.topic, tp.partition, queued.offset, queued.timestamp)
+            source = self.topology.source(tp.topic)
+            self.topology.port.drop(source, Dropped.DESERIALIZATION, context, None)
+            return None
+        if queued.timestamp < 0:
+            raise StreamsError(
+                f"task {self.id}: Input record at offset {queued.offset} of {tp} has invalid "
+                "(negative) timestamp"
+            )
+        return StreamRecord(self._serdes.key_in(tp.topic, queued.key), value, queued.timestamp)
 
     def process(self, now_ms: int) -> bool:
         """Process one record, if there is one and the task need not wait for others.
 
         Raises:
-            StreamsError: an output failed.
+            StreamsError: an output failed, or the next record cannot be deserialized.
             StreamsFailure: an operator stops the application.
         """
         if self.state is TaskState.CLOSED or self._commit_pending or not self.group.ready(now_ms):
@@ -227,25 +261,24 @@ class StreamTask(Task):
         taken = self.group.take()
         if taken is None:
             return False
-        queue, record = taken
-        tp, by = queue.tp, self.told
-        key = self._serdes.key_in(tp.topic, record.key)
-        value = self._serdes.value_in(record.record_id)
+        queue, head = taken
+        if head.record is not None:
+            self._process(queue.tp, head, head.record, now_ms)
+        self.consumed[queue.tp] = head.offset
+        self.commit_needed = True
+        if self._resumes(len(queue)):
+            self._to_resume[queue.tp] = None
+        return True
+
+    def _process(self, tp: TopicPartition, head: Head, record: StreamRecord, now_ms: int) -> None:
+        by = self.told
         by.port.record(
             facts.TaskTook(
-                by.group, by.thread, str(self.id), tp.topic, tp.partition, record.offset,
-                told(key), told(value), record.timestamp, now_ms,
+                by.group, by.thread, str(self.id), tp.topic, tp.partition, head.offset,
+                told(record.key), told(record.value), record.timestamp, now_ms,
             )
         )  # fmt: skip
-        if record.timestamp < 0:
-            raise StreamsFailure(f"Input record of {tp} has invalid (negative) timestamp")
-        stamped = StreamRecord(key, value, record.timestamp)
-        self.topology.process(tp.topic, tp.partition, record.offset, stamped)
-        self.consumed[tp] = record.offset
-        self.commit_needed = True
-        if self._resumes(len(queue.records)):
-            self._to_resume[tp] = None
-        return True
+        self.topology.process(tp.topic, tp.partition, head.offset, record)
 
     def _resumes(self, waiting: int) -> bool:
         if self._rules.resumes_by_size():

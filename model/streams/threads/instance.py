@@ -81,7 +81,8 @@ class KafkaStreams:
         self._application = Application(
             topology, config.application_id, topology.subtopologies(config.application_id),
             config.exactly_once, config.max_task_idle_ms, config.buffered_records_per_partition,
-            config.task_timeout_ms, environment.write_buffer_bytes, environment.rules, {},
+            config.skips_corrupt, config.task_timeout_ms, environment.write_buffer_bytes,
+            environment.rules, {},
         )  # fmt: skip
         self._directory: StateDirectory | None = None
         self._threads: dict[int, StreamThread] = {}
@@ -206,7 +207,7 @@ class KafkaStreams:
         repartition = [topic for each in subtopologies for topic in each.repartition_topics]
         return StreamThread(
             self._port, self, group, number, sources, consumer, admin, manager, updater, leader,
-            repartition, rules, poll_ms=config.poll_ms,
+            repartition, poll_ms=config.poll_ms,
             commit_interval_ms=config.commit_interval_ms,
             purge_interval_ms=config.repartition_purge_interval_ms,
             max_poll_interval_ms=interval_ms, exactly_once=config.exactly_once,

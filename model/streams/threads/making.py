@@ -36,6 +36,7 @@ class Application:
     exactly_once: bool
     max_task_idle_ms: int
     buffered_max: int
+    skips_corrupt: bool
     task_timeout_ms: int
     write_buffer_bytes: int
     rules: StreamsRules
@@ -170,7 +171,8 @@ class TaskMaker:
             collector=collector, consumer=self._consumer, serdes=self._serdes,
             exactly_once=application.exactly_once,
             max_task_idle_ms=application.max_task_idle_ms,
-            buffered_max=application.buffered_max, rules=application.rules,
+            buffered_max=application.buffered_max, skips_corrupt=application.skips_corrupt,
+            rules=application.rules,
         )  # fmt: skip
 
     def _standby(

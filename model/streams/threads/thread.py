@@ -27,7 +27,6 @@ from kafkasim.model.streams.errors import (
     TaskMigrated,
 )
 from kafkasim.model.streams.port import Client, Port, wall_ms
-from kafkasim.model.streams.rules import StreamsRules
 from kafkasim.model.streams.state.updater import StateUpdater
 from kafkasim.model.streams.states import THREAD_MOVES, ThreadState
 from kafkasim.model.streams.task_id import TaskId
@@ -72,7 +71,6 @@ class StreamThread:
         updater: StateUpdater,
         leader: Leader,
         repartition_topics: Sequence[str],
-        rules: StreamsRules,
         *,
         poll_ms: int,
         commit_interval_ms: int,
@@ -91,7 +89,6 @@ class StreamThread:
         self._updater = updater
         self._leader = leader
         self._repartition_topics = repartition_topics
-        self._rules = rules
         self._poll_ms = poll_ms
         self._commit_interval_ms = commit_interval_ms
         self._purge_interval_ms = purge_interval_ms
@@ -111,8 +108,7 @@ class StreamThread:
     def subscription_info(self) -> SubscriptionInfo:
         """Return what the thread tells the leader of its group; it joins now."""
         self.tasks.on_rebalance_start()
-        if self._rules.rejoins_with_unique_data():
-            self._unique += 1
+        self._unique += 1  # KAFKA-10455; since KIP-792 a subscription has its generation, too
         sums = self.tasks.offset_sums()
         return SubscriptionInfo(self._instance.process_id, sums, self._unique, self._assignor_error)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Any
 
 from kafkasim.model.streams.processors.context import Supplier
 
@@ -69,13 +71,21 @@ REPARTITION_CONFIGS = {
 """The settings of repartition topics (RepartitionTopicConfig)."""
 
 
+Deserializer = Callable[[Any], Any]
+"""Returns the value of what a record carries; raises StreamsFailure if it carries none."""
+
+
 @dataclass(frozen=True, slots=True)
 class SourceNode:
-    """Reads topics. ``reset`` overrides auto.offset.reset for them, None does not."""
+    """Reads topics. ``reset`` overrides auto.offset.reset for them, None does not.
+
+    ``deserializer`` None takes a value as it is.
+    """
 
     name: str
     topics: tuple[str, ...]
     reset: str | None = None
+    deserializer: Deserializer | None = None
     parents: tuple[str, ...] = ()
 
 

@@ -14,6 +14,7 @@ from kafkasim.model.group.assignors.java import java_order
 from kafkasim.model.streams.processors.context import Supplier
 from kafkasim.model.streams.topology.description import describe
 from kafkasim.model.streams.topology.nodes import (
+    Deserializer,
     Node,
     ProcessorNode,
     SinkNode,
@@ -52,7 +53,13 @@ class Topology:
         self._copartitioned: list[tuple[str, ...]] = []  # names of sources
         self._group_of: dict[str, str] = {}  # union-find over nodes
 
-    def add_source(self, name: str, *topics: str, reset: str | None = None) -> None:
+    def add_source(
+        self,
+        name: str,
+        *topics: str,
+        reset: str | None = None,
+        deserializer: Deserializer | None = None,
+    ) -> None:
         """Add a node that reads topics."""
         if not topics:
             raise TopologyError("You must provide at least one topic")
@@ -60,7 +67,7 @@ class Topology:
             for node in self.nodes.values():
                 if isinstance(node, SourceNode) and topic in node.topics:
                     raise TopologyError(f"Topic {topic} has already been registered")
-        self._add(SourceNode(name, topics, reset))
+        self._add(SourceNode(name, topics, reset, deserializer))
 
     def add_processor(self, name: str, supplier: Supplier, *parents: str) -> None:
         """Add a node that runs a processor."""

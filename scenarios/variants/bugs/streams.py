@@ -55,6 +55,20 @@ class KeepsCaches(StreamsRules):
         return False
 
 
+class RecyclesDirty(StreamsRules):
+    """A task with uncommitted writes becomes a standby with its store as it is."""
+
+    def refuses_dirty_recycling(self) -> bool:
+        return False
+
+
+class ResumesAtTheLimit(StreamsRules):
+    """A partition is resumed when its queue is exactly as long as the limit."""
+
+    def resumes_by_size(self) -> bool:
+        return False
+
+
 class GoesToAnyProcess(StreamsRules):
     """A task goes to any process if none is caught up."""
 
@@ -120,6 +134,11 @@ STREAMS: tuple[Variant, ...] = (
         "A task that becomes a standby forgets its cache.",
     ),
     Variant(
+        "S08-recycle-dirty", "KAFKA-10198", (RecyclesDirty,),
+        "wrong-state", "S08-recycle-dirty",
+        "A task with uncommitted writes is closed dirty, and does not become a standby.",
+    ),
+    Variant(
         "S10-arbitrary-owner", "KAFKA-13600", (GoesToAnyProcess,),
         "LIVE", "S10-arbitrary-owner",
         "If nobody is caught up, a task goes to the process with the least lag.",
@@ -138,5 +157,10 @@ STREAMS: tuple[Variant, ...] = (
         "S14-suppress-restore-metadata", "KAFKA-7895", (ForgetsSuppressedContext,),
         "wrong-output", "S14-suppress-restore-metadata",
         "What suppress() holds back keeps its time when the task moves.",
+    ),
+    Variant(
+        "S16-paused-forever", "KAFKA-17299", (ResumesAtTheLimit,),
+        "LIVE", "S16-paused-forever",
+        "A partition is resumed once its queue has room, also if corrupt records left it.",
     ),
 )  # fmt: skip
