@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.fidelity import (
+    kafka_access,
     kafka_assignors,
     kafka_cleaner,
     kafka_consumer_groups,
@@ -70,6 +71,7 @@ PARTS = {
     "control": Part(kafka_control.VERSIONS, kafka_control.ask),
     "quorum": Part(kafka_quorum.VERSIONS, kafka_quorum.ask),
     "refusals": Part(kafka_refusals.VERSIONS, kafka_refusals.ask),
+    "access": Part(kafka_access.VERSIONS, kafka_access.ask),
     "metrics": Part(kafka_metrics.VERSIONS, kafka_metrics.ask),
     "assignments": Part(kafka_assignors.VERSIONS, kafka_assignors.ask),
     "last_epochs": Part(kafka_last_epochs.VERSIONS, kafka_last_epochs.ask),

@@ -14,6 +14,7 @@ from kafkasim.model import messages as m
 from kafkasim.model.errors import Errors
 from kafkasim.model.records import TopicPartition
 from tests.fidelity import (
+    acls_on_wire,
     control_on_wire,
     quorum_on_wire,
     quotas_on_wire,
@@ -55,6 +56,7 @@ VERSIONS = {
     "UnregisterBroker": 0,
     "ConsumerGroupHeartbeat": 1,
     "ConsumerGroupDescribe": 0,
+    **acls_on_wire.VERSIONS,
     **transactions_on_wire.VERSIONS,
     **quotas_on_wire.VERSIONS,
     **quorum_on_wire.VERSIONS,
@@ -68,6 +70,9 @@ VERSIONS = {
     "OffsetDelete": 0,
 }
 """The version that is spoken, per API."""
+
+WITHOUT_QUOTA = {"CreateTopics": 5, "DeleteTopics": 4, "CreatePartitions": 2}
+"""The last version whose clients do not know controller_mutation_rate, per API."""
 
 OLDER = {"DescribeGroups": 5}
 """Those that are spoken to 3.9.1."""
@@ -90,6 +95,8 @@ def version_of(message: m.Message, api: str) -> int:
         return 6  # the first one with share groups
     if isinstance(message, m.FetchRequest) and _names_topics(message):
         return 12  # the last one that names topics
+    if not getattr(message, "knows_quota", True):
+        return WITHOUT_QUOTA[api]
     own = transactions_on_wire.version(message)
     return VERSIONS[api] if own is None else own
 
@@ -336,12 +343,17 @@ def _create_topics(request: m.CreateTopicsRequest) -> Body:
         }
         for topic in request.topics
     ]
-    return {"Topics": topics, "TimeoutMs": request.timeout_ms}
+    return {
+        "Topics": topics,
+        "TimeoutMs": request.timeout_ms,
+        "ValidateOnly": request.validate_only,
+    }
 
 
 def _delete_topics(request: m.DeleteTopicsRequest) -> Body:
     topics = [{"Name": name or None, "TopicId": given} for name, given in request.topics]
-    return {"Topics": topics, "TimeoutMs": request.timeout_ms}
+    names = [name for name, _ in request.topics]  # before version 6
+    return {"Topics": topics, "TopicNames": names, "TimeoutMs": request.timeout_ms}
 
 
 def _create_partitions(request: m.CreatePartitionsRequest) -> Body:
@@ -357,7 +369,8 @@ def _create_partitions(request: m.CreatePartitionsRequest) -> Body:
     return {"Topics": topics, "TimeoutMs": request.timeout_ms, "ValidateOnly": False}
 
 
-_RESOURCE_TYPES = {"topic": 2, "broker": 4}
+_RESOURCE_TYPES = {"topic": 2, "broker": 4, "group": 32}
+_RESOURCE_NAMES = {code: name for name, code in _RESOURCE_TYPES.items()}
 
 
 def _alter_configs(request: m.IncrementalAlterConfigsRequest) -> Body:
@@ -419,6 +432,7 @@ def _delete_records(request: m.DeleteRecordsRequest) -> Body:
 
 
 _REQUESTS: dict[type, tuple[str, Callable[[Any], Body]]] = {
+    **acls_on_wire.REQUESTS,
     **transactions_on_wire.REQUESTS,
     **quotas_on_wire.REQUESTS,
     **quorum_on_wire.REQUESTS,
@@ -708,6 +722,7 @@ _RESPONSES: dict[type, Callable[[Any, Body], Any]] = {
     **servers_on_wire.RESPONSES,
     **control_on_wire.RESPONSES,
     **share_on_wire.RESPONSES,
+    **acls_on_wire.RESPONSES,
     **transactions_on_wire.RESPONSES,
     m.ProduceRequest: _produced,
     m.ListOffsetsRequest: _listed,
@@ -751,7 +766,7 @@ _RESPONSES: dict[type, Callable[[Any, Body], Any]] = {
     m.CreateTopicsRequest: lambda _, b: m.CreateTopicsResponse(_topic_results(b, "Topics")),
     m.DeleteTopicsRequest: lambda _, b: m.DeleteTopicsResponse(
         Errors.NONE,
-        tuple((e["Name"] or "", e["TopicId"], _error(e), "") for e in b["Responses"]),
+        tuple((e["Name"] or "", e.get("TopicId", ""), _error(e), "") for e in b["Responses"]),
     ),
     m.CreatePartitionsRequest: lambda _, b: m.CreatePartitionsResponse(
         Errors.NONE, _topic_results(b, "Results")
@@ -759,7 +774,7 @@ _RESPONSES: dict[type, Callable[[Any, Body], Any]] = {
     m.IncrementalAlterConfigsRequest: lambda _, b: m.IncrementalAlterConfigsResponse(
         Errors.NONE,
         tuple(
-            ("topic" if e["ResourceType"] == 2 else "broker", e["ResourceName"], _error(e), "")
+            (_RESOURCE_NAMES[e["ResourceType"]], e["ResourceName"], _error(e), "")
             for e in b["Responses"]
         ),
     ),

@@ -28,6 +28,12 @@ START_SECONDS = 120.0
 PATHS = ("log.dirs", "metadata.log.dir")
 """The settings whose paths lie below a node's own directory."""
 
+SECURED = "authorizer.class.name"
+"""The setting with which brokers have a second listener, whose clients authenticate."""
+
+USERS = ("alice", "bob", "root", *(f"user-{number}" for number in range(64)))
+"""Who may authenticate there; the password is the name."""
+
 DIRECTORY_ID = "MDAwMDAwMDAwMDAwMDEwMA"
 """The id of the controller's directory, where the quorum's voters may change."""
 
@@ -89,19 +95,27 @@ def run_java(libs: Path, source: Path, *arguments: str) -> list[str]:
 
 
 class RealCluster:
-    """One controller and three brokers of a version of Kafka.
+    """One controller and brokers of a version of Kafka, three unless it is said.
 
     With ``kraft_version`` 1 the quorum's voters may change (KIP-853).
     """
 
     def __init__(
-        self, version: str, directory: Path, settings: Mapping[str, str], kraft_version: int = 0
+        self,
+        version: str,
+        directory: Path,
+        settings: Mapping[str, str],
+        kraft_version: int = 0,
+        brokers: tuple[int, ...] = BROKERS,
     ) -> None:
         self.libs = jars(version)
         self.kraft_version = kraft_version
         self.directory = directory
         self.settings = dict(settings)
-        self.ports = dict(zip((CONTROLLER, *BROKERS), free_ports(4)))
+        self.ports = dict(zip((CONTROLLER, *brokers), free_ports(1 + len(brokers))))
+        self.user_ports = dict(
+            zip(brokers, free_ports(len(brokers)) if SECURED in settings else ())
+        )
         self.processes: dict[int, subprocess.Popen[bytes]] = {}
 
     @property
@@ -150,6 +164,8 @@ class RealCluster:
                 "listeners": f"PLAINTEXT://{listener}",
                 "inter.broker.listener.name": "PLAINTEXT",
             }
+            if node in self.user_ports:
+                own |= _listener_of_users(own["listeners"], self.user_ports[node])
         self._write(self._file(node), common | own | self._settings_of(node))
 
     def _settings_of(self, node: int) -> dict[str, str]:
@@ -207,6 +223,19 @@ class RealCluster:
         )
         if done.returncode != 0:
             raise NoKafka(f"{main} failed: {done.stderr[-400:].strip()}")
+
+
+def _listener_of_users(listeners: str, port: int) -> dict[str, str]:
+    """Return the settings of a listener for USERS beside that of brokers, who are ANONYMOUS."""
+    users = " ".join(f'user_{user}="{user}"' for user in USERS)
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    protocols = "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,USERS:SASL_PLAINTEXT"
+    return {
+        "listeners": f"{listeners},USERS://127.0.0.1:{port}",
+        "listener.security.protocol.map": protocols,
+        "listener.name.users.sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.users.plain.sasl.jaas.config": f"{module} required {users};",
+    }
 
 
 @contextlib.contextmanager

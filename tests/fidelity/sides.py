@@ -13,12 +13,13 @@ from typing import Any, Protocol
 from kafkasim.model import messages as m
 from kafkasim.model.broker import BrokerRules
 from kafkasim.model.controller.kraft.rules import ControllerRules
-from kafkasim.model.effects import Close
+from kafkasim.model.effects import ANONYMOUS, Close, Peer
 from kafkasim.model.errors import Errors
 from kafkasim.model.records import TopicPartition
 from kafkasim.model.storage.files import DiskError
 from kafkasim.scenarios.variants.releases import BROKER, RULES
 from tests.fidelity import (
+    acls_on_wire,
     control_on_wire,
     quorum_on_wire,
     quotas_on_wire,
@@ -28,9 +29,9 @@ from tests.fidelity import (
     transactions_on_wire,
 )
 from tests.fidelity.adapter import OLDER, VERSIONS, from_wire, to_wire, version_of
-from tests.fidelity.real_kafka import BROKERS, CONTROLLER, DIRECTORY_ID, RealCluster
+from tests.fidelity.real_kafka import CONTROLLER, DIRECTORY_ID, RealCluster
 from tests.fidelity.real_zookeeper import RealZooKeeperCluster
-from tests.fidelity.wire import Connection, Schemas
+from tests.fidelity.wire import CLIENT_ID, Connection, Schemas
 from tests.model.broker_cluster import Cluster
 from tests.model.zk_cluster import ZkCluster
 
@@ -51,12 +52,19 @@ CLOSED = "closed"
 
 
 class Side(Protocol):
-    """One side of a comparison; ``zookeeper``: is it in ZooKeeper mode?"""
+    """One side of a comparison; ``zookeeper``: is it in ZooKeeper mode?
+
+    ``throttle_ms`` is how long the last answer told its client to wait.
+    """
 
     zookeeper: bool
+    throttle_ms: int
 
-    def ask(self, node: int, message: m.Message) -> Any:
-        """Send a request to a node; return its answer, None without one, or CLOSED."""
+    def ask(self, node: int, message: m.Message, user: str = "") -> Any:
+        """Send a request to a node; return its answer, None without one, or CLOSED.
+
+        ``user`` has authenticated, where there are users; "" is ANONYMOUS.
+        """
         ...
 
     def settle(self, seconds: float) -> None:
@@ -105,9 +113,17 @@ class ModelSide:
                 rules, controller=controller, raft=raft, directory_id=directory_id, **typed
             )
 
-    def ask(self, node: int, message: m.Message) -> Any:
+        for process in self.cluster.processes.values():
+            process.service_us = lambda _message: 100
+
+    @property
+    def throttle_ms(self) -> int:
+        return self.cluster.throttle_ms
+
+    def ask(self, node: int, message: m.Message, user: str = "") -> Any:
         name = f"controller-{node}" if node == CONTROLLER else f"broker-{node}"
-        answer = self.cluster.ask(name, message, 20_000_000)
+        peer = Peer(f"User:{user}" if user else ANONYMOUS, "127.0.0.1", CLIENT_ID)
+        answer = self.cluster.ask(name, message, 20_000_000, peer)
         return CLOSED if isinstance(answer, Close) else answer
 
     def settle(self, seconds: float) -> None:
@@ -126,24 +142,27 @@ class ModelSide:
 
 
 class RealSide:
-    """Real Kafka on loopback, one connection to each broker."""
+    """Real Kafka on loopback, one connection of each user to each broker."""
 
     def __init__(self, cluster: RealCluster) -> None:
         self.zookeeper = isinstance(cluster, RealZooKeeperCluster)
         self.cluster = cluster
         self.schemas = Schemas(cluster.clients_jar)
-        self.connections: dict[int, Connection] = {}
+        self.throttle_ms = 0
+        self.connections: dict[tuple[int, str], Connection] = {}
         self.ids: dict[str, str] = {}  # of the topics that were fetched, by name
         self._wait_until_registered()
 
-    def ask(self, node: int, message: m.Message) -> Any:
+    def ask(self, node: int, message: m.Message, user: str = "") -> Any:
         if isinstance(message, m.FetchRequest):
             self.ids = {p.tp.topic: p.topic_id for p in message.partitions} | self.ids
         api, body = to_wire(message)
-        if node not in self.connections:
-            self.connections[node] = Connection(self.schemas, self.cluster.ports[node])
+        key = node, user
+        if key not in self.connections:
+            ports = self.cluster.user_ports if user else self.cluster.ports
+            self.connections[key] = Connection(self.schemas, ports[node], user=user)
         answered = not (isinstance(message, m.ProduceRequest) and message.acks == 0)
-        connection = self.connections[node]
+        connection = self.connections[key]
         version = version_of(message, api)
         if self.zookeeper:
             version = OLDER.get(api, version)
@@ -151,8 +170,9 @@ class RealSide:
         if not answered:  # the next request on the connection is answered if that is still open
             answer = connection.ask("Metadata", {"Topics": []}, VERSIONS["Metadata"])
         if answer is None:
-            self.connections.pop(node).close()
+            self.connections.pop(key).close()
             return CLOSED
+        self.throttle_ms = answer.get("ThrottleTimeMs", 0)
         return from_wire(message, answer, self.ids) if answered else None
 
     def settle(self, seconds: float) -> None:
@@ -168,7 +188,7 @@ class RealSide:
     def _wait_until_registered(self) -> None:
         for _ in range(120):
             answer = self.ask(1, m.MetadataRequest(()))
-            if len(answer.brokers) == len(BROKERS):
+            if len(answer.brokers) == len(self.cluster.ports) - 1:  # and a controller
                 return
             self.settle(0.5)
         raise AssertionError("the brokers did not register within a minute")
@@ -255,7 +275,7 @@ def _heard(answer: m.ConsumerGroupHeartbeatResponse, names: Names) -> Any:
 
 
 def _consumer_groups(answer: m.ConsumerGroupDescribeResponse, names: Names) -> Any:
-    for group in answer.groups:
+    for group in sorted(answer.groups, key=lambda group: group.group_id):
         text = f"{group.group_id!r} {group.error.name}"
         if group.error is Errors.NONE:
             text += f" {group.group_state} epoch={group.group_epoch}"
@@ -285,6 +305,7 @@ def _groups_described(answer: m.DescribeGroupsResponse, names: Names) -> Any:
 _SHOWN: dict[type, Any] = {
     m.ConsumerGroupHeartbeatResponse: _heard,
     m.ConsumerGroupDescribeResponse: _consumer_groups,
+    **acls_on_wire.SHOWN,
     **transactions_on_wire.SHOWN,
     **quotas_on_wire.SHOWN,
     **quorum_on_wire.SHOWN,
@@ -338,15 +359,17 @@ _SHOWN: dict[type, Any] = {
     m.InitProducerIdResponse: lambda a, n: [
         f"{a.error.name} {n.producer(a.producer_id)} epoch={a.producer_epoch}"
     ],
-    m.CreateTopicsResponse: lambda a, n: [f"{topic} {e.name}" for topic, e, _ in a.results],
+    m.CreateTopicsResponse: lambda a, n: sorted(f"{topic} {e.name}" for topic, e, _ in a.results),
     m.DeleteTopicsResponse: lambda a, n: [
         f"{topic or n.topics.get(given, 'unknown id')} {e.name}"
         for topic, given, e, _ in sorted(a.results)
     ],
-    m.CreatePartitionsResponse: lambda a, n: [f"{topic} {e.name}" for topic, e, _ in a.results],
-    m.IncrementalAlterConfigsResponse: lambda a, n: [
+    m.CreatePartitionsResponse: lambda a, n: sorted(
+        f"{topic} {e.name}" for topic, e, _ in a.results
+    ),
+    m.IncrementalAlterConfigsResponse: lambda a, n: sorted(
         f"{kind} {name!r} {e.name}" for kind, name, e, _ in a.results
-    ],
+    ),
     m.AlterPartitionReassignmentsResponse: lambda a, n: [
         a.error.name,
         *(f"{_at(tp)} {e.name}" for tp, e, _ in a.results),

@@ -13,14 +13,10 @@ from kafkasim.model.errors import Errors
 
 HERE = Path(__file__).parent
 
-PARTS = ("answers", "quorum", "control", "consumer_groups", "refusals", "share_groups")
+PARTS = ("answers", "quorum", "control", "consumer_groups", "refusals", "share_groups", "access")
 """The directories whose files have answers to raw requests."""
 
 NO_BROKER = "no class of a broker makes it: 2.8.0, 3.9.1 and 4.0.0 to 4.2.0 only know it"
-NO_AUTHORIZER = (
-    "the brokers that were asked have no authorizer; Kafka's own kafka-acls and the privileges of"
-    " KafkaApis are the source (KAFKA.md, 1.10)"
-)
 NO_REFUSAL = "Kafka fails to write a refusal of FetchSnapshot: UNKNOWN_SERVER_ERROR stands for it"
 
 WITHOUT_ANSWER: dict[Errors, str] = {
@@ -38,10 +34,6 @@ WITHOUT_ANSWER: dict[Errors, str] = {
         " (between Partition.appendRecordsToLeader and checkEnoughReplicasReachOffset): once it is"
         " appended, the high watermark stands still below the minimum, and the request times out"
     ),
-    Errors.TOPIC_AUTHORIZATION_FAILED: NO_AUTHORIZER,
-    Errors.GROUP_AUTHORIZATION_FAILED: NO_AUTHORIZER,
-    Errors.CLUSTER_AUTHORIZATION_FAILED: NO_AUTHORIZER,
-    Errors.SECURITY_DISABLED: NO_AUTHORIZER,
     Errors.UNSUPPORTED_FOR_MESSAGE_FORMAT: (
         "of logs before magic 2, which the model has not (LogValidator.validateBatch)"
     ),
@@ -49,10 +41,6 @@ WITHOUT_ANSWER: dict[Errors, str] = {
     Errors.UNKNOWN_PRODUCER_ID: NO_BROKER,
     Errors.SNAPSHOT_NOT_FOUND: NO_REFUSAL,
     Errors.POSITION_OUT_OF_RANGE: NO_REFUSAL,
-    Errors.THROTTLING_QUOTA_EXCEEDED: (
-        "the quota controller_mutation_rate (KIP-599) is left out: model/controller/common/"
-        "client_quotas.py"
-    ),
 }
 """The codes without a committed answer, each with its reason."""
 

@@ -73,12 +73,30 @@ def uncapitalised(node: Any) -> Any:
 
 
 class Connection:
-    """One TCP connection to a broker: requests are answered one at a time, in order."""
+    """One TCP connection to a broker: requests are answered one at a time, in order.
 
-    def __init__(self, schemas: Schemas, port: int, timeout: float = 40.0) -> None:
+    ``user`` authenticates by SASL/PLAIN, with the name as password; "" does not authenticate.
+    ``source`` is the address from which the broker sees the connection come.
+    """
+
+    def __init__(
+        self,
+        schemas: Schemas,
+        port: int,
+        timeout: float = 40.0,
+        *,
+        user: str = "",
+        source: str = "127.0.0.1",
+    ) -> None:
         self.schemas = schemas
         self.correlation = 0
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=timeout)
+        self._received = b""
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout, (source, 0))
+        if user:
+            self.ask("SaslHandshake", {"Mechanism": "PLAIN"})
+            answer = self.ask("SaslAuthenticate", {"AuthBytes": f"\0{user}\0{user}".encode()})
+            assert answer is not None, user
+            assert answer["ErrorCode"] == 0, answer
 
     def ask(
         self, api: str, body: dict[str, Any], version: int | None = None, *, answered: bool = True
@@ -86,29 +104,38 @@ class Connection:
         """Send a request and return the answer; None when the broker closed the connection, or
         when ``answered`` is False and it did not."""
         version = self.schemas.newest(api) if version is None else version
+        sent = self.send(api, body, version)
+        return self.receive(api, version) if sent and answered else None
+
+    def send(self, api: str, body: dict[str, Any], version: int) -> bool:
+        """Send a request; return False if the broker has closed the connection."""
         self.correlation += 1
         data = self.schemas.encode(api, version, self.correlation, body)
-        self.socket.sendall(struct.pack(">i", len(data)) + data)
-        if not answered:
-            return None
-        head = self._receive(4)
-        if head is None:
-            return None
-        found = self._receive(struct.unpack(">i", head)[0])
-        return None if found is None else self.schemas.decode(api, version, found)
+        try:
+            self.socket.sendall(struct.pack(">i", len(data)) + data)
+        except (BrokenPipeError, ConnectionResetError):
+            return False
+        return True
 
-    def close(self) -> None:
-        """Close the connection."""
-        self.socket.close()
+    def receive(self, api: str, version: int) -> dict[str, Any] | None:
+        """Return the next answer, None when the broker closed the connection.
 
-    def _receive(self, size: int) -> bytes | None:
-        data = b""
-        while len(data) < size:
+        Raises:
+            TimeoutError: there is none within the socket's timeout; the next call waits on.
+        """
+        while True:
+            whole = 4 + struct.unpack(">i", self._received[:4])[0] if self._received[3:] else 4
+            if len(self._received) >= whole > 4:
+                found, self._received = self._received[4:whole], self._received[whole:]
+                return self.schemas.decode(api, version, found)
             try:
-                more = self.socket.recv(size - len(data))
+                more = self.socket.recv(whole - len(self._received))
             except ConnectionResetError:
                 return None
             if not more:
                 return None
-            data += more
-        return data
+            self._received += more
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.socket.close()

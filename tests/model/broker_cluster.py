@@ -7,6 +7,7 @@ from typing import Any
 
 from kafkasim.model.broker import Broker, BrokerRules
 from kafkasim.model.config import BrokerConfig
+from kafkasim.model.controller.common.acls import AuthorizerRules
 from kafkasim.model.controller.kraft.controller import Controller
 from kafkasim.model.controller.kraft.rules import ControllerRules
 from kafkasim.model.raft.rules import RaftRules
@@ -41,6 +42,7 @@ class Cluster(ClusterVerbs):
             controller=controller or ControllerRules(),
             raft=raft or RaftRules(),
             storage=StorageRules(),
+            authorizer=AuthorizerRules(),
         )
         self.add(
             "controller-100",

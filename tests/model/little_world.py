@@ -10,9 +10,11 @@ import heapq
 import random
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from kafkasim.model.effects import (
+    ANONYMOUS,
     Barrier,
     Close,
     Closed,
@@ -21,6 +23,7 @@ from kafkasim.model.effects import (
     Flushed,
     Open,
     Opened,
+    Peer,
     Post,
     Posted,
     Process,
@@ -36,6 +39,8 @@ from kafkasim.model.facts import FACTS
 from kafkasim.model.storage.files import MemoryFiles
 
 KINDS = frozenset(FACTS.values())
+NOBODY = Peer(ANONYMOUS, "")
+"""Who has not authenticated."""
 
 
 class Wire:
@@ -63,6 +68,8 @@ class World:
         self.next_number = 1_000_000
         self.facts: list[tuple[int, str, Any]] = []
         self.answers: dict[tuple[str, int, int], Any] = {}
+        self.peers: dict[int, Peer] = {}  # who asks from outside, by connection
+        self.throttle_ms = 0  # of the last answer to whoever asked from outside
         self.kinds: Counter[str] = Counter()
         self.held: list[str] = []
         self.exits: list[tuple[str, Exit]] = []
@@ -72,6 +79,7 @@ class World:
         self.factories[name] = factory
         process = factory(self.files[name], random.Random(self.rng.getrandbits(64)), self.now)
         self.processes[name] = process
+        process.peer_of = lambda connection: self.peers.get(connection, NOBODY)
         process.start(self.now)
         self.drain(name)
 
@@ -122,11 +130,7 @@ class World:
             if wire is not None:
                 self.travel(wire, True, effect)
         elif kind is Respond:
-            wire = self.incoming.get((name, effect.connection))
-            if wire is None:
-                self.answers[(name, effect.connection, effect.correlation)] = effect.message
-            elif effect.message is not None:
-                self.travel(wire, False, effect)
+            self.respond(name, effect)
         elif kind is Post:
             self.later(
                 self.rng.randrange(2, 20),
@@ -146,6 +150,20 @@ class World:
                 self.answers[(name, effect.connection, 1)] = effect  # whoever asks from outside
         else:
             assert kind in (Barrier, Reply), effect
+
+    def respond(self, name: str, effect: Respond) -> None:
+        key = effect.connection, effect.correlation
+        process = self.processes[name]
+        merge, of_time = process.merges.pop(key, None), process.throttles.pop(key, None)
+        if merge is not None:
+            effect = replace(effect, message=merge(effect.message))
+        wire = self.incoming.get((name, effect.connection))
+        if wire is None:
+            waits_ms = 0 if of_time is None else of_time(self.now)
+            self.throttle_ms = max(effect.throttle_ms, waits_ms)
+            self.answers[(name, *key)] = effect.message
+        elif effect.message is not None:
+            self.travel(wire, False, effect)
 
     def travel(self, wire: Wire, forward: bool, effect: Any) -> None:
         at = max(self.now + 200 + self.rng.randrange(50), wire.last[forward] + 1)
@@ -199,9 +217,13 @@ class World:
     def delivered(self, wire: Wire, forward: bool, message: Any) -> None:
         """Take note of a message that reaches a live process; transcripts override this."""
 
-    def ask(self, name: str, message: Any, wait_us: int = 1_000_000) -> Any:
+    def ask(
+        self, name: str, message: Any, wait_us: int = 1_000_000, peer: Peer | None = None
+    ) -> Any:
         """Send a request from outside and return its answer (None: none came in time)."""
         self.next_number += 1
+        if peer is not None:
+            self.peers[self.next_number] = peer
         key = (name, self.next_number, 1)
         self.give(name, Request(self.next_number, 1, message, self.now))
         deadline = self.now + wait_us

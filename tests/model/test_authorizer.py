@@ -173,13 +173,19 @@ def test_without_an_authorizer_there_are_no_entries() -> None:
 @pytest.mark.parametrize(
     ("binding", "problem"),
     [
-        (entry("alice", "fly", "orders"), "Invalid operation FLY"),
-        (entry("alice", "read", ""), "Resource name should not be empty"),
-        (AclBinding("topic", "a", "match", "User:a", "*", "read", "allow"),
-         "Invalid patternType MATCH"),
+        (entry("alice", "read", ""), "Invalid empty resource name"),
+        (entry("alice", "read", "other", kind="cluster"),
+         "The only valid name for the CLUSTER resource is kafka-cluster"),
+        (AclBinding("topic", "a", "literal", ":", "*", "read", "allow"), ""),
         (AclBinding("topic", "a", "literal", "alice", "*", "read", "allow"),
          "Could not parse principal from `alice` (no colon is present)"),
     ],
 )  # fmt: skip
 def test_what_no_entry_may_be(binding: AclBinding, problem: str) -> None:
     assert binding_problem(binding) == problem
+
+
+def test_an_entry_of_any_operation_fails_the_whole_request() -> None:
+    wanted = entry("alice", "read", "orders"), entry("alice", "any", "orders")
+    records, answer = manager(MetadataImage()).create(CreateAclsRequest(wanted))
+    assert (records, answer.results) == ([], ((Errors.UNKNOWN_SERVER_ERROR, ""),) * 2)

@@ -90,8 +90,13 @@ class ClientQuotaManager:
         return throttle_ms
 
     def unrecord(self, client_id: str, size: int, now: int, user: str = ANONYMOUS) -> None:
-        """Take bytes back that are not sent after all (unrecordQuotaSensor)."""
-        self._rates[self._applied(user, client_id)[0]].record(-size, now // 1000)
+        """Take bytes back that are not sent after all (unrecordQuotaSensor).
+
+        A client without this quota, which request_percentage throttles, has none to take back.
+        """
+        rate = self._rates.get(self._applied(user, client_id)[0])
+        if rate is not None:
+            rate.record(-size, now // 1000)
 
     def most_bytes(self, client_id: str, user: str = ANONYMOUS) -> int | None:
         """Return what fits into the quota's windows, None without a quota

@@ -20,6 +20,8 @@ from kafkasim.model.messages.clients.acls import (
     ALTER,
     ALTER_CONFIGS,
     ANY,
+    CLUSTER,
+    CLUSTER_NAME,
     DELETE,
     DENY,
     DESCRIBE,
@@ -204,37 +206,29 @@ def _selects_name(wanted: AclFilter, entry: AclBinding) -> bool:
     return entry.name in (wanted.name, WILDCARD)
 
 
+def is_binding(binding: AclBinding) -> bool:
+    """Return whether an entry names one resource type, operation and so on.
+
+    ANY and MATCH are for filters alone: the constructors of ResourcePattern and AccessControlEntry
+    throw IllegalArgumentException, which fails the whole request (AclApis.handleCreateAcls).
+    """
+    return (
+        binding.resource_type in RESOURCE_TYPES
+        and binding.pattern_type in (LITERAL, PREFIXED)
+        and binding.operation in OPERATIONS
+        and binding.permission in PERMISSIONS
+    )
+
+
 def binding_problem(binding: AclBinding) -> str:
-    """Return why an entry cannot be created, "" if it can (AclControlManager.validateNewAcl)."""
-    if binding.resource_type not in RESOURCE_TYPES:
-        return f"Invalid resourceType {binding.resource_type.upper()}"
-    if binding.pattern_type not in (LITERAL, PREFIXED):
-        return f"Invalid patternType {binding.pattern_type.upper()}"
-    if binding.operation not in OPERATIONS:
-        return f"Invalid operation {binding.operation.upper()}"
-    if binding.permission not in PERMISSIONS:
-        return f"Invalid permissionType {binding.permission.upper()}"
+    """Return why an entry cannot be created, "" if it can (AclApis.handleCreateAcls,
+    AclControlManager.validateNewAcl)."""
+    if binding.resource_type == CLUSTER and binding.name != CLUSTER_NAME:
+        return f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}"
     if not binding.name:
-        return "Resource name should not be empty"
-    kind, colon, name = binding.principal.partition(":")
-    if not colon:
+        return "Invalid empty resource name"
+    if ":" not in binding.principal:
         return f"Could not parse principal from `{binding.principal}` (no colon is present)"
-    if not (kind and name):
-        return f"Invalid principal {binding.principal}"
-    return ""
-
-
-def filter_problem(wanted: AclFilter) -> str:
-    """Return why a filter cannot be used, "" if it can (AclControlManager.validateFilter)."""
-    if wanted.resource_type not in (ANY, *RESOURCE_TYPES) or wanted.pattern_type not in (
-        ANY,
-        MATCH,
-        LITERAL,
-        PREFIXED,
-    ):
-        return "Unknown patternFilter."
-    if wanted.operation not in (ANY, *OPERATIONS) or wanted.permission not in (ANY, *PERMISSIONS):
-        return "Unknown entryFilter."
     return ""
 
 

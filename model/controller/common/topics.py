@@ -152,7 +152,8 @@ class TopicPlanner:
         topic_ids: list[str] = []
         results: list[tuple[str, str, Errors, str]] = []
         names, times = self.image.topic_names, Counter(request.topics)
-        for name, topic_id in dict.fromkeys(request.topics):
+        by_name = [names[name] for name, topic_id in times if name in names and not topic_id]
+        for name, topic_id in times:
             error, message = Errors.NONE, ""
             if times[name, topic_id] > 1:
                 error, message = Errors.INVALID_REQUEST, "Duplicate topic name or id."
@@ -162,6 +163,11 @@ class TopicPlanner:
             elif name and name not in names:
                 message = "This server does not host this topic-partition."
                 error = Errors.UNKNOWN_TOPIC_OR_PARTITION
+            elif name and ("", names[name]) in times:
+                message = "The provided topic name maps to an ID that was already supplied."
+                error = Errors.INVALID_REQUEST
+            elif topic_id in by_name:
+                continue  # the answer tells of the name alone
             elif not name and topic_id not in self.image.topics:
                 message = "This server does not host this topic ID."
                 error = Errors.UNKNOWN_TOPIC_ID

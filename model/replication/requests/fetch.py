@@ -204,11 +204,18 @@ class SessionFetch:
 class PartlyRefusedFetch:
     """A fetch of which the sender may not have some topics; they join the answer with an error."""
 
-    def __init__(self, inner: FetchContext, refuses: Callable[[str], Errors]) -> None:
+    def __init__(
+        self,
+        inner: FetchContext,
+        refuses: Callable[[str], Errors],
+        knows_topic_id: Callable[[str], bool],
+    ) -> None:
         self._inner = inner
         self._errors: dict[TopicPartition, Errors] = {}
         self._some_allowed = False
         for asked, _ in inner.wanted():
+            if asked.topic_id and not knows_topic_id(asked.topic_id):
+                continue  # UNKNOWN_TOPIC_ID, whoever asks
             error = refuses(asked.tp.topic)
             if error is NONE:
                 self._some_allowed = True
@@ -326,7 +333,9 @@ class FetchHandler:
                 session.mark_all_dirty()
             context = SessionFetch(session, self._hosted, self._sessions, self._skips_idle(request))
         if self.refuses is not None:
-            context = PartlyRefusedFetch(context, self.refuses(item))
+            context = PartlyRefusedFetch(
+                context, self.refuses(item), self._hosted.cache.knows_topic_id
+            )
         wanted = context.wanted()
         if self._hosted.unnamed:
             wanted = self._named(wanted)

@@ -8,34 +8,42 @@ from kafkasim.model import messages as m
 from kafkasim.model.errors import Errors
 from kafkasim.model.messages.clients import acls
 from kafkasim.scenarios.wire.adapters.base import Adapter, Body, Call
+from kafkasim.scenarios.wire.schemas import Malformed
 
-_RESOURCES = {acls.ANY: 1, acls.TOPIC: 2, acls.GROUP: 3, acls.CLUSTER: 4, acls.TRANSACTIONAL_ID: 5}
-_PATTERNS = {acls.ANY: 1, acls.MATCH: 2, acls.LITERAL: 3, acls.PREFIXED: 4}
-_OPERATIONS = {acls.ANY: 1} | {name: code for code, name in enumerate((
+RESOURCES = {acls.ANY: 1, acls.TOPIC: 2, acls.GROUP: 3, acls.CLUSTER: 4, acls.TRANSACTIONAL_ID: 5}
+PATTERNS = {acls.ANY: 1, acls.MATCH: 2, acls.LITERAL: 3, acls.PREFIXED: 4}
+OPERATIONS = {acls.ANY: 1} | {name: code for code, name in enumerate((
     acls.ALL, acls.READ, acls.WRITE, acls.CREATE, acls.DELETE, acls.ALTER, acls.DESCRIBE,
     acls.CLUSTER_ACTION, acls.DESCRIBE_CONFIGS, acls.ALTER_CONFIGS, acls.IDEMPOTENT_WRITE,
 ), 2)}  # fmt: skip
-_PERMISSIONS = {acls.ANY: 1, acls.DENY: 2, acls.ALLOW: 3}
+PERMISSIONS = {acls.ANY: 1, acls.DENY: 2, acls.ALLOW: 3}
 """The codes (ResourceType, PatternType, AclOperation, AclPermissionType)."""
 
 _SECURITY_DISABLED = "No Authorizer is configured."
 
 
-def _name(codes: dict[str, int], code: int) -> str:
-    """Return what a code means; of one that is not modelled a name that nobody has."""
+def name_of(codes: dict[str, int], code: int) -> str:
+    """Return what a code means; of one that is not modelled a name that nobody has.
+
+    Raises:
+        Malformed: 0, the code of UNKNOWN: Kafka cannot parse such a request, and closes the
+            connection (CreateAclsRequest.validate).
+    """
+    if code == 0:
+        raise Malformed("an access control list has UNKNOWN elements")
     return next((name for name, each in codes.items() if each == code), f"unknown-{code}")
 
 
 def _bindings(call: Call) -> list[Any]:
     return [m.CreateAclsRequest(tuple([
         m.AclBinding(
-            _name(_RESOURCES, each["ResourceType"]),
+            name_of(RESOURCES, each["ResourceType"]),
             each["ResourceName"],
-            _name(_PATTERNS, each["ResourcePatternType"]),
+            name_of(PATTERNS, each["ResourcePatternType"]),
             each["Principal"],
             each["Host"],
-            _name(_OPERATIONS, each["Operation"]),
-            _name(_PERMISSIONS, each["PermissionType"]),
+            name_of(OPERATIONS, each["Operation"]),
+            name_of(PERMISSIONS, each["PermissionType"]),
         )
         for each in call.body["Creations"]
     ]))]  # fmt: skip
@@ -53,13 +61,13 @@ def _created(_call: Call, answers: list[Any]) -> Body:
 
 def _filter(body: Body) -> m.AclFilter:
     return m.AclFilter(
-        _name(_RESOURCES, body["ResourceTypeFilter"]),
+        name_of(RESOURCES, body["ResourceTypeFilter"]),
         body["ResourceNameFilter"],
-        _name(_PATTERNS, body["PatternTypeFilter"]),
+        name_of(PATTERNS, body["PatternTypeFilter"]),
         body["PrincipalFilter"],
         body["HostFilter"],
-        _name(_OPERATIONS, body["Operation"]),
-        _name(_PERMISSIONS, body["PermissionType"]),
+        name_of(OPERATIONS, body["Operation"]),
+        name_of(PERMISSIONS, body["PermissionType"]),
     )
 
 
@@ -69,9 +77,9 @@ def _filters(call: Call) -> list[Any]:
 
 def _resource(binding: m.AclBinding) -> Body:
     return {
-        "ResourceType": _RESOURCES[binding.resource_type],
+        "ResourceType": RESOURCES[binding.resource_type],
         "ResourceName": binding.name,
-        "PatternType": _PATTERNS[binding.pattern_type],
+        "PatternType": PATTERNS[binding.pattern_type],
     }
 
 
@@ -79,8 +87,8 @@ def _entry(binding: m.AclBinding) -> Body:
     return {
         "Principal": binding.principal,
         "Host": binding.host,
-        "Operation": _OPERATIONS[binding.operation],
-        "PermissionType": _PERMISSIONS[binding.permission],
+        "Operation": OPERATIONS[binding.operation],
+        "PermissionType": PERMISSIONS[binding.permission],
     }
 
 

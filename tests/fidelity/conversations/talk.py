@@ -24,11 +24,18 @@ class Talk:
         self.ids: dict[str, str] = {}  # topic -> its id
         self.leaders: dict[TopicPartition, int] = {}
 
-    def ask(self, what: str, message: m.Message, node: int = 1) -> Any:
-        """Send a request to a broker and write its answer down under ``what``."""
-        answer = self.side.ask(node, message)
-        self.lines.append(f"{self.name} / {what}: {shown(answer, self.names)}")
+    def ask(self, what: str, message: m.Message, node: int = 1, user: str = "") -> Any:
+        """Send a request of a user to a broker and write its answer down under ``what``."""
+        answer = self.side.ask(node, message, user)
+        self.lines.append(f"{self.name} / {what}: {shown(answer, self.names)}{self._throttled()}")
         return answer
+
+    def _throttled(self) -> str:
+        """Return whether the last answer told its client to wait, which is never so exact that
+        two sides tell the same time."""
+        if not self.side.throttle_ms:
+            return ""
+        return " (throttled)" if self.side.throttle_ms > 1000 else " (throttled for 1 s or less)"
 
     def create(self, topic: str, *assignment: tuple[int, ...], **configs: str) -> TopicPartition:
         """Create a topic with these replicas, and wait until its leaders serve; return its

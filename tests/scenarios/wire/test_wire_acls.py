@@ -73,3 +73,18 @@ def test_without_an_authorizer_security_is_disabled() -> None:
         assert answer["ErrorMessage"] == "No Authorizer is configured."
         created = client.ask("CreateAcls", {"Creations": [entry("ord", WRITE, PREFIXED)]})
         assert created["Results"][0]["ErrorCode"] == Errors.SECURITY_DISABLED
+
+
+def test_unknown_elements_end_the_connection() -> None:
+    """Kafka cannot parse such a request (CreateAclsRequest.validate)."""
+    with generator_hooks():
+        session = booted()
+        asked: dict[str, dict[str, Any]] = {
+            "CreateAcls": {"Creations": [entry("ord", 0, LITERAL)]},
+            "DeleteAcls": {"Filters": [wanted("ord", 0)]},
+            "DescribeAcls": wanted("ord", 0),
+        }
+        for api, body in asked.items():
+            client = Connection(session)
+            client.write(api, body)
+            assert client.end == "an access control list has UNKNOWN elements"

@@ -167,7 +167,10 @@ class AuthorizedApis:
 
     def _name_topics(self, access: Access, item: Request, now: int) -> None:
         """Serve Metadata: a topic that does not exist may be created by whoever may CREATE it."""
-        served, merge = divide(PARTS[MetadataRequest], access, item.message)
+        request = item.message
+        if request.topics is not None:  # of one that is named twice there is one answer
+            request = replace(request, topics=tuple(dict.fromkeys(request.topics)))
+        served, merge = divide(PARTS[MetadataRequest], access, request)
         names = served.topics or ()
         creates = served.allow_auto_topic_creation and self._creates_topics
         missing = [name for name in names if creates and self._image.topic_by_name(name) is None]

@@ -20,7 +20,7 @@ from kafkasim.model.controller.common.authorization.privileges import (
 )
 from kafkasim.model.controller.common.responses import failed
 from kafkasim.model.errors import Errors
-from kafkasim.model.group.classic.responses import refusal
+from kafkasim.model.group.classic.responses import join_error, refusal
 from kafkasim.model.group.coordinator import GROUP_REQUESTS
 from kafkasim.model.messages import (
     AddOffsetsToTxnRequest,
@@ -82,6 +82,13 @@ def _transaction(access: Access, request: Any) -> Errors:
     return TRANSACTIONAL_ID_FAILED
 
 
+def _produced(access: Access, request: ProduceRequest) -> Errors:
+    """Only transactional records need the transactional id (handleProduceRequest)."""
+    if any(data.batch.transactional for data in request.partitions):
+        return _transaction(access, request)
+    return NONE
+
+
 def _producer_id(access: Access, request: InitProducerIdRequest) -> Errors:
     """(handleInitProducerIdRequest, KIP-679)"""
     if request.transactional_id is not None:
@@ -125,7 +132,7 @@ def _markers(access: Access, request: WriteTxnMarkersRequest) -> Errors:
 
 
 WHOLE: dict[type, tuple[Check, ...]] = {
-    ProduceRequest: (_transaction,),
+    ProduceRequest: (_produced,),
     InitProducerIdRequest: (_producer_id,),
     AddPartitionsToTxnRequest: (_added_partitions,),
     AddOffsetsToTxnRequest: (_transaction, of_group(READ)),
@@ -177,6 +184,7 @@ _ERROR_FIRST: dict[type, tuple[Callable[..., Any], tuple[Any, ...]]] = {
 """Answers that begin with the error of the request; what follows says nothing."""
 
 _OF_PARTS: dict[type, Callable[[Any, Errors], Any]] = {
+    JoinGroupRequest: lambda _request, error: join_error(error, ""),
     ProduceRequest: lambda request, error: ProduceResponse(
         tuple([refused_produce(data, error) for data in request.partitions])
     ),
@@ -185,10 +193,10 @@ _OF_PARTS: dict[type, Callable[[Any, Errors], Any]] = {
     ),
     WriteTxnMarkersRequest: lambda request, error: WriteTxnMarkersResponse(
         tuple(
-            [
-                (marker.producer_id, tuple([(tp, error) for tp in marker.partitions]))
+            {
+                marker.producer_id: tuple([(tp, error) for tp in marker.partitions])
                 for marker in request.markers
-            ]
+            }.items()
         )
     ),
 }

@@ -25,7 +25,9 @@ from kafkasim.model.controller.common.responses import failed
 from kafkasim.model.errors import Errors
 from kafkasim.model.messages import (
     AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
     AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
     CreatableTopic,
     CreateAclsRequest,
     CreateAclsResponse,
@@ -36,8 +38,11 @@ from kafkasim.model.messages import (
     DeleteAclsResponse,
     DeleteTopicsRequest,
     ElectLeadersRequest,
+    ElectLeadersResponse,
     IncrementalAlterConfigsRequest,
     ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
     UnregisterBrokerRequest,
     UpdateFeaturesRequest,
 )
@@ -97,24 +102,28 @@ FORWARDED_PARTS: dict[type, Parts] = {
         _of_new_topic,
         lambda part, error: (part.topic, error, "Authorization failed."),
         CreateTopicsResponse(()),
+        lambda part: part.topic,
     ),
     DeleteTopicsRequest: Parts(
         "topics",
         "results",
         _of_deleted_topic,
         lambda part, error: (*part, error, MESSAGES[error]),
+        name=lambda part: part,
     ),
     CreatePartitionsRequest: Parts(
         "topics",
         "results",
         of_topic(ALTER, lambda part: str(part.topic)),
         lambda part, error: (part.topic, error, ""),
+        name=lambda part: part.topic,
     ),
     IncrementalAlterConfigsRequest: Parts(
         "resources",
         "results",
         of_config(ALTER_CONFIGS),
         lambda part, error: (part.resource_type, part.resource_name, error, MESSAGES[error]),
+        name=lambda part: (part.resource_type, part.resource_name),
     ),
 }
 """The forwarded requests whose parts are allowed or refused one by one."""
@@ -125,6 +134,19 @@ _OF_PARTS: dict[type, Callable[[Any, Errors], Any]] = {
     ),
     DeleteAclsRequest: lambda request, error: DeleteAclsResponse(
         NONE, ((error, MESSAGES[error], ()),) * len(request.filters)
+    ),
+    AlterClientQuotasRequest: lambda request, error: AlterClientQuotasResponse(
+        NONE, tuple([(each.entity, error, MESSAGES[error]) for each in request.entries])
+    ),
+    ElectLeadersRequest: lambda request, error: ElectLeadersResponse(
+        error, tuple([(tp, error) for tp in request.partitions or ()])
+    ),
+    AlterPartitionReassignmentsRequest: lambda request, error: AlterPartitionReassignmentsResponse(
+        error, tuple([(each.tp, error, MESSAGES[error]) for each in request.partitions])
+    ),
+    ListPartitionReassignmentsRequest: lambda request, error: ListPartitionReassignmentsResponse(
+        error,
+        tuple([OngoingPartitionReassignment(tp, (), (), ()) for tp in request.partitions or ()]),
     ),
 }
 

@@ -6,6 +6,7 @@ anybody asks whether it exists.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -33,7 +34,8 @@ class Parts:
 
     ``refused(part, error)`` is the result of a part that ``error`` refuses. ``nothing`` is the
     answer that the refused parts join if no other part is left; None: the request is served without
-    any.
+    any. Parts that have one ``name`` are duplicates, which are refused for that before anybody asks
+    for their privileges; None: parts have no names.
     """
 
     parts: str
@@ -41,6 +43,7 @@ class Parts:
     error: Check
     refused: Callable[[Any, Errors], Any]
     nothing: Any = None
+    name: Callable[[Any], Any] | None = None
 
 
 def of_group(operation: str) -> Check:
@@ -105,7 +108,11 @@ def divide(of: Parts, access: Access, request: Any) -> tuple[Any, Merge | None]:
         return request, _only_allowed(access, of)
     kept: list[Any] = []
     refused: list[Any] = []
+    times = Counter(map(of.name, asked)) if of.name is not None else None
     for part in asked:
+        if times is not None and of.name is not None and times[of.name(part)] > 1:
+            kept.append(part)
+            continue
         error = of.error(access, part)
         if error is Errors.NONE:
             kept.append(part)
@@ -116,6 +123,8 @@ def divide(of: Parts, access: Access, request: Any) -> tuple[Any, Merge | None]:
 
     def merge(answer: Any) -> Any:
         answer = of.nothing if answer is None else answer
+        if getattr(answer, "error", Errors.NONE) is not Errors.NONE:
+            return answer  # what is refused as a whole tells nothing of its parts
         return replace(answer, **{of.results: (*getattr(answer, of.results), *refused)})
 
     if not kept and of.nothing is not None:

@@ -10,7 +10,7 @@ import random
 from typing import Any
 
 from kafkasim.model.config import BrokerConfig
-from kafkasim.model.controller.common.acls import binding_problem, filter_problem, selects
+from kafkasim.model.controller.common.acls import binding_problem, is_binding, selects
 from kafkasim.model.controller.common.image import MetadataImage
 from kafkasim.model.controller.common.records import (
     AccessControlEntryRecord,
@@ -53,6 +53,9 @@ class AclControlManager:
         if not self._secured:
             disabled = (Errors.SECURITY_DISABLED, NO_AUTHORIZER)
             return [], CreateAclsResponse(Errors.NONE, (disabled,) * len(request.bindings))
+        if not all(map(is_binding, request.bindings)):
+            failed = (Errors.UNKNOWN_SERVER_ERROR, "")
+            return [], CreateAclsResponse(Errors.NONE, (failed,) * len(request.bindings))
         records: list[Any] = []
         results: list[tuple[Errors, str]] = []
         known = dict.fromkeys(self._image.acls.values())
@@ -76,10 +79,6 @@ class AclControlManager:
         removed: list[str] = []
         results: list[tuple[Errors, str, tuple[AclBinding, ...]]] = []
         for wanted in request.filters:
-            problem = filter_problem(wanted)
-            if problem:
-                results.append((Errors.INVALID_REQUEST, problem, ()))
-                continue
             found = [key for key, each in self._image.acls.items() if selects(wanted, each)]
             removed += found
             results.append((Errors.NONE, "", tuple([self._image.acls[key] for key in found])))
