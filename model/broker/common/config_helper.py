@@ -104,8 +104,10 @@ def described(
 def _of_topic(
     config: BrokerConfig, image: MetadataImage, broker: int, name: str
 ) -> list[DescribedConfig]:
-    own = image.configs.get(name, {})
-    effective, limits = config.topic_config(own).properties(), _limits(TopicConfig)
+    own, known = image.configs.get(name, {}), config.properties()
+    dynamic = {key: each for key, each in image.dynamic_config(broker).items() if key in known}
+    in_force = config.with_properties(dynamic)  # DynamicLogConfig.reconfigure
+    effective, limits = in_force.topic_config(own).properties(), _limits(TopicConfig)
     of_broker = _Synonyms(config, image, broker)
     rows = []
     for key, found in effective.items():
