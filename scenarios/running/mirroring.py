@@ -342,10 +342,18 @@ async def heartbeats(port: ClientPort, flow: Flow, side: str) -> None:
         key = f"{source}-{target}"
         await port.call(f"{side}-heartbeats.send", HEARTBEATS, key, beat, SIZE, 0, False)
 
-    topic = internal_topic(HEARTBEATS, config.heartbeats_topic_replication_factor)
-    await create(port, f"{side}-admin", topic)
+    await create_heartbeats_topic(port, flow, side)
     if config.emit_heartbeats_enabled:
         await every(config.emit_heartbeats_interval_seconds, emit, first=False)
+
+
+async def create_heartbeats_topic(port: ClientPort, flow: Flow, side: str) -> None:
+    """Create the topic of heartbeats in a cluster, also if none are emitted (createInternalTopics).
+
+    ``side`` is ``target`` or ``source``.
+    """
+    factor = flow.config.heartbeats_topic_replication_factor
+    await create(port, f"{side}-admin", internal_topic(HEARTBEATS, factor))
 
 
 @dataclass(frozen=True, kw_only=True)

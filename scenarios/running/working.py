@@ -22,6 +22,7 @@ from kafkasim.scenarios.running.mirroring import (
     Flow,
     SourceTask,
     again,
+    create_heartbeats_topic,
     heartbeats,
 )
 from kafkasim.scenarios.running.source_connector import SourceConnector
@@ -78,6 +79,7 @@ class RunningConnector:
         self._steps = asyncio.create_task(self._run(changed))
 
     async def _run(self, changed: Callable[[], None]) -> None:
+        await create_heartbeats_topic(self._worker.port, self._worker.flow, "target")
         changed()
 
     def task_settings(self, tasks_max: int) -> list[Any]:
