@@ -10,7 +10,7 @@ Times are left out. What depends on how a poll cuts the records into batches is 
 - Offsets that follow one another are one range. A mirrored log is told as the source's offsets of
   its records: ``0..99, 40..149`` has records twice.
 - Topics that the scenario has, and those of Connect's workers, are left out.
-- Of heartbeats it is told between which clusters they are, in which cluster.
+- Of heartbeats, which never rest, it is told between which clusters they are, in which cluster.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 
 from kafkasim.model.connect.config import MirrorConfig
 from kafkasim.model.connect.offset_syncs import OffsetSync
+from kafkasim.model.connect.policies import HEARTBEATS
 from kafkasim.model.records import TopicPartition
 from kafkasim.model.values import value
 from kafkasim.scenarios.language.clusters import members
@@ -70,7 +71,8 @@ class MirrorHistory:
         flow = f"{table.source}->{table.target}"
         lag_max = MirrorConfig.from_properties(table.config).offset_lag_max
         quiet = rests(members(self._scenario)[table.source].workload)
-        for sync in told_syncs(written.syncs, lag_max, quiet):
+        syncs = [sync for sync in written.syncs if sync.tp.topic != HEARTBEATS]
+        for sync in told_syncs(syncs, lag_max, quiet):
             self._told.say(1, f"{flow} sync {sync.tp}", f": {sync.up} is {sync.down}")
         for group, tp, up, down in _changes(written.checkpoints):
             self._told.say(2, f"{flow} checkpoint {group} {tp}", f": {up} is {down}")
