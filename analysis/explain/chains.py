@@ -137,7 +137,7 @@ PRECEDED: Mapping[str, Preceded] = {
         "group {group} would continue at {downstream} in the target",
     )),
     **dict.fromkeys(
-        ("mirror-gap", "mirror-disorder", "skipped-at-failover"),
+        ("mirror-gap", "mirror-disorder", "skipped-at-failover", "internal-mirrored"),
         Preceded((MIRRORED, *HOST_RECORDS)),
     ),
     "EXCL": Preceded(

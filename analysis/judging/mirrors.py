@@ -18,6 +18,7 @@ from kafkasim.analysis.judging.promise import FactSource, follow
 from kafkasim.analysis.judging.source import PartitionKey
 from kafkasim.model import facts
 from kafkasim.model.connect.policies import POLICIES, DefaultReplicationPolicy, matches
+from kafkasim.model.connect.rules import MirrorRules
 
 STARTS = ("committed", "earliest", "latest")
 """The reasons with which a member's first position in a partition is set."""
@@ -235,6 +236,7 @@ class Mirrored:
 
     def _of(self, mirror: MirrorSettings) -> Iterator[Finding]:
         for copied in self._copied(mirror):
+            yield from _internal(copied)
             yield from _gaps(copied)
             yield from _disorder(copied)
         yield from self._translations(mirror)
@@ -429,6 +431,13 @@ class Mirrored:
         topic = next(name for (_, name), each in self._topics.items() if each == key[0])
         at, _, offset = self._commits.get((cluster, group, topic, key[1]), (seq, 0, -1))
         return offset if at < seq else -1
+
+
+def _internal(copied: Copied) -> Iterator[Finding]:
+    """Yield a topic of Connect's or MirrorMaker's own that was copied."""
+    if copied.pairs and MirrorRules().is_internal(copied.topic):
+        text = f"{copied.topic} is internal, and {len(copied.pairs)} of its records were copied"
+        yield Finding("internal-mirrored", *copied.key, text, count=len(copied.pairs))
 
 
 def _gaps(copied: Copied) -> Iterator[Finding]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from typing import Any
 
 from kafkasim.model.config.base import MAX_SHORT, long, setting
 from kafkasim.model.connect.policies import (
@@ -14,7 +16,12 @@ from kafkasim.model.connect.policies import (
     is_cycle,
     matches,
 )
+from kafkasim.model.connect.rules import MirrorRules
 from kafkasim.model.connect.workers.config import WorkerConfig, WorkerSettings
+
+SOURCE_CONSUMER, PRODUCER = "source.consumer.", "producer.override."
+"""What is in front of the settings of clients: of those that read A, of the one that writes records
+to B."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +54,9 @@ class MirrorConfig(WorkerSettings):
     refresh_topics_interval_seconds: int = long(600, 1)
     refresh_groups_interval_seconds: int = long(600, 1)
     offset_flush_interval_ms: int = long(60000, 1)
+    offset_syncs_topic_location: str = setting(
+        "source", allowed=("source", "target"), name="offset-syncs.topic.location"
+    )
     offset_syncs_topic_replication_factor: int = setting(
         3, 1, MAX_SHORT, name="offset-syncs.topic.replication.factor"
     )
@@ -73,17 +83,26 @@ class MirrorConfig(WorkerSettings):
         kept = {each.name: getattr(self, each.name) for each in fields(WorkerSettings)}
         return WorkerConfig(group_id=group_id, client_id=client_id, **kept)
 
-    def takes_topic(self, target: str, topic: str) -> bool:
+    def takes_topic(self, target: str, topic: str, rules: MirrorRules) -> bool:
         """Return whether a topic is mirrored (MirrorSourceConnector.shouldReplicateTopic)."""
         policy = self.policy
         wanted = matches(self.topics, topic) and not matches(self.topics_exclude, topic)
         beats = self.heartbeats_replication_enabled and policy.is_heartbeats(topic)
         return (
             (wanted or beats)
-            and not policy.is_internal(topic)
+            and not rules.is_internal(topic)
             and not is_cycle(policy, target, topic)
         )
 
     def takes_group(self, group: str) -> bool:
         """Return whether a group has checkpoints (DefaultGroupFilter)."""
         return matches(self.groups, group) and not matches(self.groups_exclude, group)
+
+
+def divided(properties: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return a flow's own properties, under "", and those of its clients, by their prefix."""
+    found: dict[str, dict[str, Any]] = {"": {}, SOURCE_CONSUMER: {}, PRODUCER: {}}
+    for key, each in properties.items():
+        prefix = next((p for p in (SOURCE_CONSUMER, PRODUCER) if key.startswith(p)), "")
+        found[prefix][key.removeprefix(prefix)] = each
+    return found

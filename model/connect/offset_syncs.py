@@ -124,7 +124,7 @@ class OffsetSyncStore:
         −1: it is behind all syncs; None: nothing is known of the partition.
         """
         syncs = self._syncs.get(tp)
-        if not self.read_to_end:
+        if not self.read_to_end and self._rules.waits_for_syncs():
             return None
         if syncs is None:
             return self._rules.translated_without_sync(offset)

@@ -56,13 +56,9 @@ class DefaultReplicationPolicy:
         """Return the topic of the checkpoints of a source cluster's groups."""
         return f"{source}.checkpoints.internal"
 
-    def offset_syncs_topic(self, target: str) -> str:
-        """Return the topic of the offset syncs, in the source cluster."""
-        return f"mm2-offset-syncs.{target}.internal"
-
-    def is_internal(self, topic: str) -> bool:
-        """Return whether a topic is one of Connect's or MirrorMaker's own (isInternalTopic)."""
-        return topic.startswith(("__", ".")) or topic.endswith((".internal", "-internal"))
+    def offset_syncs_topic(self, other: str) -> str:
+        """Return the topic of the offset syncs, in one of the two clusters; it names the other."""
+        return f"mm2-offset-syncs.{other}.internal"
 
 
 class IdentityReplicationPolicy(DefaultReplicationPolicy):

@@ -33,6 +33,20 @@ class MirrorRules:
         """
         return down >= 0
 
+    def waits_for_syncs(self) -> bool:
+        """Return whether a starting task translates nothing until it has read all offset syncs.
+
+        (OffsetSyncStore.translateDownstream, KAFKA-13659)
+        """
+        return True
+
+    def reads_checkpoints(self) -> bool:
+        """Return whether a starting task reads the checkpoints that it has emitted before.
+
+        With them no new one goes back (CheckpointStore, KAFKA-15905).
+        """
+        return True
+
     def keeps_older_syncs(self) -> bool:
         """Return whether syncs before the newest one translate groups that lag behind it.
 
@@ -47,6 +61,13 @@ class MirrorRules:
         (OffsetSyncStore.start, KAFKA-15905).
         """
         return not checkpoints_read
+
+    def is_internal(self, topic: str) -> bool:
+        """Return whether a topic is one of Connect's or MirrorMaker's own, which nobody mirrors.
+
+        (ReplicationPolicy.isInternalTopic, KAFKA-13397)
+        """
+        return topic.startswith(("__", ".")) or topic.endswith((".internal", "-internal"))
 
     def queues_syncs(self) -> bool:
         """Return whether a sync that cannot be sent now, or is not due, is sent later.

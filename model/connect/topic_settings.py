@@ -6,7 +6,7 @@ DefaultConfigPropertyFilter. Left out: sensitive settings, which no topic has.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from kafkasim.model.connect.config import MirrorConfig
 from kafkasim.model.connect.policies import matches
@@ -54,9 +54,11 @@ def _carried(
 
 
 def mirrored_acls(
-    config: MirrorConfig, source: str, target: str, bindings: Iterable[AclBinding]
+    remote: Callable[[str], str], takes: Callable[[str], bool], bindings: Iterable[AclBinding]
 ) -> tuple[AclBinding, ...]:
     """Return the entries of a source cluster as they are created in the target.
+
+    ``remote`` gives a topic's name there, ``takes`` says whether it is mirrored.
 
     Only entries of one topic by its name are carried over. Nobody may write to a mirrored topic
     because he may write at home: an ALLOW of WRITE stays there, one of ALL becomes READ. A DENY is
@@ -67,7 +69,7 @@ def mirrored_acls(
         if (each.resource_type, each.pattern_type) != (TOPIC, LITERAL):
             continue
         allowed = each.operation if each.permission == ALLOW else ""
-        if allowed != WRITE and config.takes_topic(target, each.name):
-            remote = each._replace(name=config.policy.remote_topic(source, each.name))
-            found.append(remote._replace(operation=READ) if allowed == ALL else remote)
+        if allowed != WRITE and takes(each.name):
+            mirrored = each._replace(name=remote(each.name))
+            found.append(mirrored._replace(operation=READ) if allowed == ALL else mirrored)
     return tuple(found)

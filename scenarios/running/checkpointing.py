@@ -10,7 +10,15 @@ from kafkasim.model.connect.offset_syncs import OffsetSyncStore
 from kafkasim.model.errors import Errors
 from kafkasim.model.facts import CheckpointEmitted
 from kafkasim.model.records import TopicPartition
-from kafkasim.scenarios.running.mirroring import SIZE, Flow, again, every, poll, read_to_end
+from kafkasim.scenarios.running.mirroring import (
+    SIZE,
+    Flow,
+    again,
+    attempt,
+    every,
+    poll,
+    read_to_end,
+)
 from kafkasim.sim.apps.client_port import ClientPort
 
 CHECKPOINT_TASK_CLIENTS = ("checkpoints", "syncs", "producer")
@@ -81,26 +89,33 @@ class CheckpointTask:
         self._groups = groups
         self._known: dict[str, dict[TopicPartition, Checkpoint]] = {}  # CheckpointStore
         self._idle: dict[str, dict[TopicPartition, int]] = {}  # offsets of groups Empty in target
-        self._store = OffsetSyncStore(flow.rules, checkpoints_read=True)
+        read = flow.rules.reads_checkpoints()
+        self._store = OffsetSyncStore(flow.rules, checkpoints_read=read)
+        self._initialized = False  # the checkpoints of before are read
 
     async def run(self) -> None:
-        """Read what there is, then emit for ever."""
-        port, flow, config = self._port, self._flow, self._flow.config
+        """Emit for ever; until all offset syncs are read nothing is translated."""
+        config = self._flow.config
         await again(self._groups.refresh)
-        await read_to_end(port, self._checkpoints, flow.checkpoints_topic, self._load)
-        await read_to_end(port, self._syncs, flow.syncs_topic, self._take)
-        self._store.read_to_end = True
-        loops = [
-            self._follow(),
+        await asyncio.gather(
+            self._start(),
             every(config.refresh_groups_interval_seconds, self._groups.refresh, first=False),
             every(config.emit_checkpoints_interval_seconds, self._emit, first=False),
-        ]
+        )
+
+    async def _start(self) -> None:
+        """Read what there is, then follow the offset syncs, and commit in the target."""
+        port, flow, config = self._port, self._flow, self._flow.config
+        if flow.rules.reads_checkpoints():
+            await read_to_end(port, self._checkpoints, flow.checkpoints_topic, self._load)
+        self._initialized = True
+        await read_to_end(port, self._syncs, flow.syncs_topic, self._take)
+        self._store.read_to_end = True
+        loops = [self._follow()]
         if config.sync_group_offsets_enabled:
+            await attempt(self._find_idle)
             seconds = config.sync_group_offsets_interval_seconds
-            loops += [
-                every(seconds, self._find_idle, first=True),
-                every(seconds, self._sync_groups, first=False),
-            ]
+            loops.append(every(seconds, self._refresh_and_sync, first=False))
         await asyncio.gather(*loops)
 
     def _load(self, record_id: int) -> None:
@@ -118,7 +133,7 @@ class CheckpointTask:
 
     async def _emit(self) -> None:
         """Emit the checkpoints of all groups (MirrorCheckpointTask.poll)."""
-        for group in self._groups.groups:
+        for group in self._groups.groups if self._initialized else ():
             for tp, up in sorted((await group_offsets(self._port, "source-admin", group)).items()):
                 down = self._store.translate(tp, up) if self._flow.takes(tp.topic) else None
                 if down is None or not self._flow.rules.may_be_emitted(down):
@@ -138,6 +153,11 @@ class CheckpointTask:
         last = self._known.get(checkpoint.group, {}).get(checkpoint.tp)
         return last is None or checkpoint.up < last.up or checkpoint.down > last.down
 
+    async def _refresh_and_sync(self) -> None:
+        """Do in one thread what is due at the same time, whatever comes of the first."""
+        await attempt(self._find_idle)
+        await self._sync_groups()
+
     async def _find_idle(self) -> None:
         """Note the offsets of the groups that are Empty in the target."""
         for group in self._groups.groups:
@@ -146,7 +166,11 @@ class CheckpointTask:
                 self._idle[group] = await group_offsets(self._port, "target-admin", group)
 
     async def _sync_groups(self) -> None:
-        """Commit checkpoints in the target (syncGroupOffset); it refuses groups with members."""
+        """Commit checkpoints in the target (syncGroupOffset); it refuses groups with members.
+
+        A group that was not Empty a moment ago is taken for one that the target does not know: if
+        it is Empty by now, its own offsets are set back.
+        """
         idle, self._idle = self._idle, {}
         for group, checkpoints in self._known.items():
             if group not in self._groups.groups:

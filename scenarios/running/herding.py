@@ -100,7 +100,7 @@ class Herder:
         topics = [flow.offsets_topic, flow.configs_topic, flow.checkpoints_topic]
         await create(self._port, "target-admin", *[internal_topic(t, factor) for t in topics])
         syncs = internal_topic(flow.syncs_topic, config.offset_syncs_topic_replication_factor)
-        await create(self._port, "source-admin", syncs)
+        await create(self._port, f"{flow.syncs_side}-admin", syncs)
         await self._port.call("configs.assign", (self._configs_tp,))
         while max(self._store.offset, 0) < await self._end():
             await self._read()

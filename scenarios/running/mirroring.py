@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, NamedTuple, Protocol
@@ -72,23 +72,33 @@ class Flow:
     source: str
     target: str
     config: MirrorConfig
+    clients: Mapping[str, Mapping[str, Any]]  # what they are told, by what is in front of it
     rules: MirrorRules
     contents: Contents
     emits_back: bool  # whether its node emits the heartbeats of B→A, too: no other mirror does
 
     def remote(self, tp: TopicPartition) -> TopicPartition:
         """Return the partition of the target that a partition is mirrored to."""
-        topic = self.config.policy.remote_topic(self.source, tp.topic)
-        return TopicPartition(topic, tp.partition)
+        return TopicPartition(self.remote_topic(tp.topic), tp.partition)
+
+    def remote_topic(self, topic: str) -> str:
+        """Return the name of a topic in the target."""
+        return self.config.policy.remote_topic(self.source, topic)
 
     def takes(self, topic: str) -> bool:
         """Return whether a topic of the source is mirrored."""
-        return self.config.takes_topic(self.target, topic)
+        return self.config.takes_topic(self.target, topic, self.rules)
+
+    @property
+    def syncs_side(self) -> str:
+        """Where the topic of the offset syncs is: ``source`` or ``target``."""
+        return self.config.offset_syncs_topic_location
 
     @property
     def syncs_topic(self) -> str:
-        """The topic of the offset syncs, in the source cluster."""
-        return self.config.policy.offset_syncs_topic(self.target)
+        """The topic of the offset syncs."""
+        other = self.target if self.syncs_side == "source" else self.source
+        return self.config.policy.offset_syncs_topic(other)
 
     @property
     def checkpoints_topic(self) -> str:
@@ -128,11 +138,16 @@ async def every(seconds: float, step: Callable[[], Awaitable[Any]], *, first: bo
     if not first:
         await asyncio.sleep(seconds)
     while True:
-        try:
-            await step()
-        except KafkaError:  # logged, and tried at the next time
-            pass
+        await attempt(step)
         await asyncio.sleep(seconds)
+
+
+async def attempt(step: Callable[[], Awaitable[Any]]) -> None:
+    """Take a step; an error of its clients is logged."""
+    try:
+        await step()
+    except KafkaError:
+        pass
 
 
 async def create(port: ClientPort, admin: str, *topics: CreatableTopic) -> None:
@@ -288,7 +303,7 @@ class SourceTask:
         while submitted and submitted[0][1]:
             self._committable[tp] = submitted.popleft()[0]
         _, down, *_ = answer.result()
-        if down >= 0:  # KAFKA-13985
+        if down >= 0:  # with acks=0 nobody knows (RecordMetadata.hasOffset)
             self._writer.acknowledged(OffsetSync(tp, entry[0], down))
             self._fire()
 
@@ -380,7 +395,7 @@ class MirrorApplication:
             internal_topic(flow.checkpoints_topic, factors[1]),
         )  # fmt: skip
         syncs = internal_topic(flow.syncs_topic, config.offset_syncs_topic_replication_factor)
-        await create(port, "source-admin", syncs)
+        await create(port, f"{flow.syncs_side}-admin", syncs)
         tasks: list[Awaitable[None]] = [SourceTask(port, flow, self.topics(port, flow)).run()]
         if config.emit_checkpoints_enabled:
             tasks.append(self.checkpoints(port, flow))

@@ -13,7 +13,7 @@ from kafkasim.analysis.judging.wait import MIRROR, Wait
 from kafkasim.model.client.process import ClientProcess
 from kafkasim.model.client.producer.producer import producer_config
 from kafkasim.model.config import ClientConfig, Config, ConsumerConfig
-from kafkasim.model.connect.config import MirrorConfig
+from kafkasim.model.connect.config import PRODUCER, SOURCE_CONSUMER, MirrorConfig, divided
 from kafkasim.model.connect.policies import HEARTBEATS
 from kafkasim.model.connect.workers.process import WorkerProcess
 from kafkasim.model.facts import FinalPosition
@@ -30,17 +30,23 @@ from kafkasim.sim.apps.client_port import Application, Applications, launch
 from kafkasim.sim.host.lifecycle import Host
 from kafkasim.sim.world import World
 
-SOURCE = ("source", "source-admin", "syncs-producer", "syncs", "source-heartbeats")
-"""The clients of the source cluster; all others are the target's."""
+SOURCE = ("source", "source-admin", "source-heartbeats")
+"""The clients of the source cluster."""
+
+SYNCS = ("syncs-producer", "syncs")
+"""The clients of the offset syncs, in the cluster that has them; all others are the target's."""
 
 UNLIMITED = 2**31 - 1
 
 MakeProcess = Callable[[Files, random.Random, int], ClientProcess]
 
 
-def client_configs(node: str) -> dict[str, Config]:
+def client_configs(node: str, flow: Flow) -> dict[str, Config]:
     """Return the settings of a mirror's clients (Worker.baseProducerConfigs, MirrorUtils)."""
-    reads = {"auto.offset.reset": "earliest", "enable.auto.commit": False, "client.id": node}
+    reads = {"auto.offset.reset": "earliest", "client.id": node}
+    whole = {"enable.auto.commit": False}  # whatever is given
+    of_source = {**reads, **flow.clients[SOURCE_CONSUMER], **whole}
+    syncs = of_source if flow.syncs_side == "source" else {**reads, **whole}
     writes = {
         "client.id": node,
         "acks": "all",
@@ -49,11 +55,16 @@ def client_configs(node: str) -> dict[str, Config]:
         "delivery.timeout.ms": UNLIMITED,
         "max.block.ms": UNLIMITED,
     }
-    consumers = ("source", "syncs", "offsets", "checkpoints", "configs")
-    producers = ("producer", "syncs-producer", "target-heartbeats", "source-heartbeats")
     return {
-        **{name: ConsumerConfig.from_properties(reads) for name in consumers},
-        **{name: producer_config(writes) for name in producers},
+        "source": ConsumerConfig.from_properties(of_source),
+        "syncs": ConsumerConfig.from_properties(syncs),
+        "offsets": ConsumerConfig.from_properties({**reads, **whole}),
+        "checkpoints": ConsumerConfig.from_properties({**reads, **whole}),
+        "configs": ConsumerConfig.from_properties({**reads, **whole}),
+        "producer": producer_config({**writes, **flow.clients[PRODUCER]}),
+        "syncs-producer": producer_config({"client.id": node}),
+        "target-heartbeats": producer_config(writes),
+        "source-heartbeats": producer_config(writes),
         **{name: ClientConfig.from_properties({}) for name in ("source-admin", "target-admin")},
     }
 
@@ -93,11 +104,13 @@ class Mirrors:
 
         Heartbeats are emitted into both clusters, since A→B can mirror only those that are in A.
         """
-        config = MirrorConfig.from_properties(table.config)
+        given = divided(table.config)
+        config = MirrorConfig.from_properties(given[""])
         return Flow(
             source=table.source,
             target=table.target,
             config=config,
+            clients=given,
             rules=self._members[table.target].cluster.settings.rules().mirror,
             contents=Contents(number, self._members[table.target].cluster.clients.control.mirrored),
             emits_back=config.emit_heartbeats_enabled and not back,
@@ -109,7 +122,8 @@ class Mirrors:
             name: each.cluster.clients.control.created for name, each in self._members.items()
         }
         for _, flow in self._flows:
-            created[flow.source][flow.syncs_topic] = None
+            with_syncs = flow.source if flow.syncs_side == "source" else flow.target
+            created[with_syncs][flow.syncs_topic] = None
             if flow.emits_back:
                 created[flow.source][HEARTBEATS] = None
             own = (flow.offsets_topic, flow.configs_topic, flow.checkpoints_topic, HEARTBEATS)
@@ -117,7 +131,7 @@ class Mirrors:
         for _, flow in self._flows * len(self._flows):
             of_scenario = [topic.name for topic in self._members[flow.source].scenario.topics]
             for name in filter(flow.takes, [*of_scenario, *created[flow.source]]):
-                created[flow.target][flow.remote(TopicPartition(name, 0)).topic] = None
+                created[flow.target][flow.remote_topic(name)] = None
 
     def start(self) -> None:
         """Start every mirror, each at its own time from now."""
@@ -132,7 +146,9 @@ class Mirrors:
     def _start_worker(self, host: Host, flow: Flow) -> None:
         """Start one worker of a flow."""
         rules = self._members[flow.target].cluster.settings.rules().connect
-        application = WorkerApplication(flow=flow, configs=client_configs(host.name), rules=rules)
+        application = WorkerApplication(
+            flow=flow, configs=client_configs(host.name, flow), rules=rules
+        )
         self._launch(host, application, partial(self._worker, host.name, flow))
 
     def _launch(self, host: Host, application: Application, process: MakeProcess) -> None:
@@ -145,16 +161,15 @@ class Mirrors:
         self, name: str, flow: Flow, files: Files, rng: random.Random, now: int
     ) -> ClientProcess:
         rules = self._members[flow.target].cluster.settings.rules().client
-        source, target = self._bootstrap(flow.source), self._bootstrap(flow.target)
-        others = dict.fromkeys(SOURCE, source)
-        configs = client_configs(name)
+        target, configs = self._bootstrap(flow.target), client_configs(name, flow)
+        others = self._of_source(flow)
         return ClientProcess(name, target, configs, rules, files, rng, now, others=others)
 
     def _worker(
         self, name: str, flow: Flow, files: Files, rng: random.Random, now: int
     ) -> WorkerProcess:
         rules = self._members[flow.target].cluster.settings.rules()
-        target, configs = self._bootstrap(flow.target), client_configs(name)
+        target, configs = self._bootstrap(flow.target), client_configs(name, flow)
         return WorkerProcess(
             name,
             target,
@@ -163,10 +178,15 @@ class Mirrors:
             files,
             rng,
             now,
-            dict.fromkeys(SOURCE, self._bootstrap(flow.source)),
+            self._of_source(flow),
             flow.config.worker(flow.group_id, name),
             rules.connect,
         )
+
+    def _of_source(self, flow: Flow) -> dict[str, tuple[str, ...]]:
+        """Return the brokers that the clients of the source cluster begin with, by client."""
+        names = (*SOURCE, *SYNCS) if flow.syncs_side == "source" else SOURCE
+        return dict.fromkeys(names, self._bootstrap(flow.source))
 
     def _bootstrap(self, cluster: str) -> tuple[str, ...]:
         brokers = self._members[cluster].cluster.brokers

@@ -57,7 +57,7 @@ class SourceConnector:
         port, flow = self._port, self._flow
         topics = {t: n for t, n in (await self._counts("source")).items() if flow.takes(t)}
         there = await self._counts("target")
-        remote = {topic: flow.remote(TopicPartition(topic, 0)).topic for topic in sorted(topics)}
+        remote = {topic: flow.remote_topic(topic) for topic in sorted(topics)}
         new = [topic for topic in remote if remote[topic] not in there]
         if new:
             described = await self._described(new)
@@ -98,11 +98,8 @@ class SourceConnector:
     async def _sync_configs(self) -> None:
         """Give mirrored topics the settings of their sources (syncTopicConfigs)."""
         flow, there = self._flow, await self._counts("target")
-        remote = {
-            tp.topic: flow.remote(tp).topic
-            for tp in self.partitions
-            if flow.remote(tp).topic in there
-        }
+        names = {tp.topic: flow.remote_topic(tp.topic) for tp in self.partitions}
+        remote = {topic: name for topic, name in names.items() if name in there}
         described = await self._described(list(remote)) if remote else {}
         changes = [
             AlterableConfig(admin.TOPIC, remote[topic], settings_to_sync(flow.config, configs))
@@ -117,6 +114,6 @@ class SourceConnector:
         found = await self._port.call("source-admin.describe_acls", AclFilter(TOPIC))
         if found.error:
             return  # logged
-        bindings = mirrored_acls(flow.config, flow.source, flow.target, found.bindings)
+        bindings = mirrored_acls(flow.remote_topic, flow.takes, found.bindings)
         if bindings:
             await self._port.call("target-admin.create_acls", bindings)  # errors are logged

@@ -71,8 +71,8 @@ def test_the_identity_policy_keeps_names_and_knows_no_source() -> None:
 )
 def test_a_topic_that_came_from_the_target_is_a_cycle(topic: str, is_one: bool) -> None:
     assert is_cycle(DEFAULT, "b", topic) == is_one
-    assert MirrorConfig().takes_topic("b", topic) != is_one
-    assert OF_IDENTITY.takes_topic("b", topic)
+    assert MirrorConfig().takes_topic("b", topic, MirrorRules()) != is_one
+    assert OF_IDENTITY.takes_topic("b", topic, MirrorRules())
 
 
 @pytest.mark.parametrize(
@@ -88,18 +88,22 @@ def test_a_topic_that_came_from_the_target_is_a_cycle(topic: str, is_one: bool) 
     ],
 )
 def test_internal_topics_are_not_mirrored(topic: str) -> None:
-    assert not MirrorConfig().takes_topic("b", topic)
+    assert not MirrorConfig().takes_topic("b", topic, MirrorRules())
 
 
 def test_heartbeats_are_mirrored_whatever_topics_says_and_never_back() -> None:
     orders = {"topics": "orders"}
     beats = ["heartbeats", "c.heartbeats", "b.heartbeats", "b.c.heartbeats", "my.heartbeats.old"]
     takes = MirrorConfig.from_properties(orders).takes_topic
-    assert [each for each in beats if takes("b", each)] == ["heartbeats", "c.heartbeats"]
+    assert [each for each in beats if takes("b", each, MirrorRules())] == [
+        "heartbeats",
+        "c.heartbeats",
+    ]
     off = MirrorConfig.from_properties({**orders, "heartbeats.replication.enabled": False})
-    assert not off.takes_topic("b", "heartbeats")
+    assert not off.takes_topic("b", "heartbeats", MirrorRules())
     assert IDENTITY.remote_topic("a", "heartbeats") == "a.heartbeats"
-    assert not OF_IDENTITY.takes_topic("b", "b.heartbeats")  # as of DefaultReplicationPolicy
+    # as of DefaultReplicationPolicy
+    assert not OF_IDENTITY.takes_topic("b", "b.heartbeats", MirrorRules())
 
 
 def test_topics_are_chosen_by_expressions_that_match_whole_names() -> None:
@@ -239,7 +243,7 @@ def test_who_may_read_at_home_may_read_the_mirror_and_nobody_writes_to_it(
     """MirrorSourceConnectorTest: testAclFiltering, testAclTransformation, testNoPrefixedAcl."""
     kind, name, pattern, operation, permission = entry.split()
     binding = AclBinding(kind, name, pattern, "User:u", "*", operation, permission)
-    found = mirrored_acls(MirrorConfig(), "b", "c", [binding])
+    found = mirrored_acls(lambda topic: f"b.{topic}", lambda topic: topic == "orders", [binding])
     assert [f"{each.name} {each.operation} {each.permission}" for each in found] == (
         [mirrored] if mirrored else []
     )

@@ -285,6 +285,21 @@ def test_settings_partitions_and_entries_of_home_come_to_the_mirrored_topic() ->
     assert entries == [("a.t", "User:alice", "read")]
 
 
+def test_offset_syncs_may_be_in_the_target_and_clients_have_settings_of_their_own(
+    tmp_path: Path,
+) -> None:
+    given = {"offset-syncs.topic.location": "target", "source.consumer.max.poll.records": 1}
+    run(parse(one_way({**given, "producer.override.acks": "0"}), "x.toml"), 1, tmp_path)
+    rows = list(facts_of(pq.read_table(tmp_path / TRACE_FILE)))
+    created = [(node[0], f.topic) for _, _, node, f in rows if isinstance(f, facts.TopicCreated)]
+    assert ("b", "mm2-offset-syncs.a.internal") in created
+    assert ("a", "mm2-offset-syncs.b.internal") not in created
+    polls = [len(f.record_ids) for _, _, node, f in rows
+             if node == "mirror-1" and isinstance(f, facts.Polled)]  # fmt: skip
+    assert max(polls) == 1
+    assert not any(isinstance(f, facts.OffsetSynced) for *_, f in rows)  # with acks=0 none is known
+
+
 def test_each_direction_has_its_heartbeats_from_one_mirror() -> None:
     there = [flow for _, flow in both_ways().mirrors._flows]
     alone = [flow for _, flow in ScenarioRun(parse(one_way({}), "x"), 1, None, ()).mirrors._flows]
@@ -355,6 +370,8 @@ def both_ways() -> ScenarioRun:
         ({"source": "a", "target": "a"}, "mirrors.0.target: give another cluster than the source"),
         ({"source": "a", "target": "b", "config": {"offset.lag.max": -1}},
          "mirrors.0.config.offset.lag.max: -1 is below 0"),
+        ({"source": "a", "target": "b", "config": {"source.consumer.max.poll.records": 0}},
+         "mirrors.0.config.source.consumer.max.poll.records: 0 is below 1"),
     ],
 )  # fmt: skip
 def test_a_wrong_mirror_is_refused(mirror: dict[str, Any], line: str) -> None:

@@ -6,7 +6,8 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from kafkasim.model.connect.config import MirrorConfig
+from kafkasim.model.config import Config, ConsumerConfig, ProducerConfig
+from kafkasim.model.connect.config import PRODUCER, SOURCE_CONSUMER, MirrorConfig, divided
 from kafkasim.scenarios.language.checks.allowed import check_properties, some
 from kafkasim.scenarios.language.clusters import between_sites, hosts, members, sites
 from kafkasim.scenarios.language.tables import ExpectTable, FaultTable, Scenario
@@ -15,10 +16,16 @@ from kafkasim.sim.faults.kinds import FaultError, validate
 
 MIRRORING = (
     "mirror-gap", "mirror-disorder", "translated-past", "needless-reread", "checkpoint-behind",
-    "checkpoint-regression",
-    "skipped-at-failover",
+    "checkpoint-regression", "skipped-at-failover", "internal-mirrored",
 )  # fmt: skip
 """The findings about mirrors."""
+
+CONFIGS: dict[str, type[Config]] = {
+    "": MirrorConfig,
+    SOURCE_CONSUMER: ConsumerConfig,
+    PRODUCER: ProducerConfig,
+}
+"""What the settings of a mirror are, by what is in front of them."""
 
 ALONE = ("cluster", "topics", "workload", "operations")
 """The keys that each cluster has, and not the scenario."""
@@ -78,7 +85,9 @@ def _check_mirrors(scenario: Scenario) -> None:
                 raise ValueError(f"{place}.{key}: no cluster {name!r}; allowed: {some(known)}")
         if mirror.source == mirror.target:
             raise ValueError(f"{place}.target: give another cluster than the source")
-        check_properties(f"{place}.config", MirrorConfig, mirror.config)
+        given = divided(mirror.config)
+        for prefix, kind in CONFIGS.items():
+            check_properties(f"{place}.config.{prefix}".rstrip("."), kind, given[prefix])
 
 
 def _check_links(scenario: Scenario) -> None:

@@ -55,6 +55,27 @@ class ExtrapolatesStaleness(MirrorRules):
         return down - (last_down + up - last_up) >= lag_max
 
 
+class TranslatesAtOnce(MirrorRules):
+    """A task that starts translates by the newest offset sync that it has read so far."""
+
+    def waits_for_syncs(self) -> bool:
+        return False
+
+    def reads_checkpoints(self) -> bool:
+        return False
+
+    def keeps_older_syncs(self) -> bool:
+        return False
+
+
+class MirrorsConnectTopics(MirrorRules):
+    """Of internal topics only those are left out that MirrorMaker itself names, and Kafka's."""
+
+    def is_internal(self, topic: str) -> bool:
+        own = topic.startswith("mm2-offset-syncs.") or topic.endswith(".checkpoints.internal")
+        return own or topic.startswith(("__", ".")) or topic.endswith("-internal")
+
+
 MIRROR_BUGS: tuple[Variant, ...] = (
     Variant(
         "B104-extrapolated-translation", "KAFKA-12468", (Extrapolates,),
@@ -90,5 +111,15 @@ MIRROR_BUGS: tuple[Variant, ...] = (
         "B110-staleness-extrapolated", "KAFKA-14797", (ExtrapolatesStaleness,),
         "checkpoint-behind", "B110-staleness-extrapolated",
         "Offset syncs of a partition are at most offset.lag.max records apart.",
+    ),
+    Variant(
+        "B111-translated-while-loading", "KAFKA-13659", (TranslatesAtOnce,),
+        "checkpoint-regression", "B111-translated-while-loading",
+        "A restarted mirror takes no group back, however long it reads its offset syncs.",
+    ),
+    Variant(
+        "B112-internal-topic-mirrored", "KAFKA-13397", (MirrorsConnectTopics,),
+        "internal-mirrored", "B112-internal-topic-mirrored",
+        "No mirror copies the topics in which Connect keeps its state.",
     ),
 )  # fmt: skip
