@@ -2,7 +2,8 @@
 
 A row is a TaskMetadata of KafkaStreams#metadataForLocalThreads, with the task's state and with what
 KafkaStreams#allLocalStorePartitionLags says of its changelogs, summed as the leader of the group
-sums offsets. An active task that runs has no lag: its store is what the changelog is made of.
+sums offsets. An active task that runs has no lag: its store is what the changelog is made of. Which
+standby is a warm-up only the leader of the group knows, who assigned it (KIP-441).
 """
 
 from __future__ import annotations
@@ -17,7 +18,10 @@ Changelog = tuple[str, int]  # topic, partition
 GONE = "CLOSED"
 """The state in which a task leaves its thread; one that is revived afterwards comes back."""
 
-KINDS = ("StreamThreadState", "TaskState", "RestoreBegan", "Restored", "HostStopped")
+KINDS = (
+    "StreamsStarted", "TasksAssigned", "StreamThreadState", "TaskState", "RestoreBegan", "Restored",
+    "HostStopped",
+)  # fmt: skip
 """The facts that :class:`Applications` follows."""
 
 COLUMNS = (
@@ -29,7 +33,7 @@ COLUMNS = (
 class TaskView:
     """A task of a thread; positions and ends are offsets, by changelog."""
 
-    role: str  # active | standby
+    role: str  # active | standby | warm-up
     state: str  # as Task.State has it
     positions: dict[Changelog, int] = field(default_factory=dict)  # next to be restored
     ends: dict[Changelog, int] = field(default_factory=dict)  # where an active task's restore ends
@@ -60,12 +64,32 @@ class Applications:
 
     def __init__(self) -> None:
         self.threads: dict[str, dict[tuple[str, int], ThreadView]] = {}
+        self._hosts: dict[str, str] = {}  # by process id
+        self._warmups: dict[tuple[str, str], list[str]] = {}  # of an application on a host
         self.handlers: dict[str, Callable[[Row], None]] = {
+            "StreamsStarted": self.on_streams_started,
+            "TasksAssigned": self.on_tasks_assigned,
             "StreamThreadState": self.on_thread_state,
             "TaskState": self.on_task_state,
             "RestoreBegan": self.on_restore_began,
             "Restored": self.on_restored,
         }
+
+    def on_streams_started(self, row: Row) -> None:
+        """Take which host has a process id (StreamsStarted)."""
+        self._hosts[row["process_id"]] = row["node"]
+
+    def on_tasks_assigned(self, row: Row) -> None:
+        """Take which standbys of an instance are warm-ups (TasksAssigned)."""
+        node = self._hosts[row["process_id"]]
+        self._warmups[row["group"], node] = row["warmup_tasks"]
+        for key, thread in self.threads.get(row["group"], {}).items():
+            for name, task in thread.tasks.items():
+                if key[0] == node and task.role != "active":
+                    task.role = self._standby(row["group"], node, name)
+
+    def _standby(self, group: str, node: str, task: str) -> str:
+        return "warm-up" if task in self._warmups.get((group, node), ()) else "standby"
 
     def _thread(self, row: Row) -> ThreadView:
         threads = self.threads.setdefault(row["group"], {})
@@ -85,8 +109,11 @@ class Applications:
         if row["state"] == GONE:
             tasks.pop(row["task"], None)
             return
-        known = tasks.setdefault(row["task"], TaskView(row["role"], row["state"]))
-        known.role, known.state = row["role"], row["state"]
+        role = row["role"]
+        if role == "standby":
+            role = self._standby(row["group"], row["node"], row["task"])
+        known = tasks.setdefault(row["task"], TaskView(role, row["state"]))
+        known.role, known.state = role, row["state"]
 
     def on_restore_began(self, row: Row) -> None:
         """Take where a task begins to read a changelog, and where it ends (RestoreBegan)."""
@@ -134,7 +161,7 @@ def rows(
         numbers = ["-", "-", "-"]
         if task.positions:
             ends = {each: task.ends.get(each, end_of(each)) for each in task.positions}
-            if task.processes or task.role == "standby":
+            if task.processes or task.role != "active":
                 ends = {each: end_of(each) for each in task.positions}
             numbers = _numbers(task, ends, unknown)
         found.append((name, role, task.state, thread.name, thread.state, *numbers))

@@ -1,8 +1,8 @@
 """Who had which task of Kafka Streams, when: a lane per task and instance.
 
 A lane is dark while the instance processes the task, orange while it restores the task's stores to
-process it, light while it has a standby (or a warm-up, which is one). Below is how many tasks
-nobody processes, of those that somebody has processed before.
+process it, light while it has a standby, green while that is a warm-up, which is to take the task
+over. Below is how many tasks nobody processes, of those that somebody has processed before.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from kafkasim.analysis.plots import lanes, style
 DRAWN_KINDS = tuple(dict.fromkeys((*KINDS, *TASK_KINDS)))
 DRAWN_COLUMNS = (
     *COLUMNS, "group", "thread", "task", "role", "state", "start_offset", "end_offset", "offset",
+    "process_id", "warmup_tasks",
 )  # fmt: skip
 MOST_TASKS = 12
 
@@ -76,8 +77,8 @@ def _held(applications: Applications) -> Iterator[tuple[tuple[Task, str], TaskVi
 
 
 def _colour(task: TaskView) -> str:
-    if task.role == "standby":
-        return style.IN_ISR
+    if task.role != "active":
+        return style.WARM_UP if task.role == "warm-up" else style.IN_ISR
     if task.processes:
         return style.LEADER
     return style.OUT if task.state == "RESTORING" else style.FAINT
@@ -119,7 +120,7 @@ def picture(rows: Sequence[Row], subtitle: str) -> Any:
     told = f"{seconds:.1f} task seconds unprocessed" if keys else "no application of Kafka Streams"
     note = f"{len(shown)} of {len(keys)} tasks shown" if len(keys) > len(shown) else ""
     style.heading(fig, "Who had which task", style.one_line([subtitle, told, note]))
-    fig.legend(handles=_legend(), loc="outside lower left", ncols=7, frameon=False, fontsize=8)
+    fig.legend(handles=_legend(), loc="outside lower left", ncols=8, frameon=False, fontsize=8)
     return fig
 
 
@@ -166,6 +167,7 @@ def _legend() -> list[Patch]:
         Patch(color=style.LEADER, label="processes"),
         Patch(color=style.OUT, label="restores"),
         Patch(color=style.IN_ISR, label="stands by"),
+        Patch(color=style.WARM_UP, label="warms up"),
         Patch(color=style.FAINT, label="suspended"),
         Patch(color=style.PAUSED, label="instance paused"),
         Patch(color=style.DOWN, label="instance down"),

@@ -31,9 +31,11 @@ class TasksAssigned:
     """The leader of the group gave a thread its tasks; the leader's view."""
 
     group: str
+    process_id: str  # of the thread's instance
     member_id: str
     active_tasks: tuple[str, ...]
     standby_tasks: tuple[str, ...]  # replicas, and warm-ups
+    warmup_tasks: tuple[str, ...]  # standbys of the instance that are to become active (KIP-441)
     rebalance_ms: int  # when the thread has to join again, wall clock; −1: it need not
 
 

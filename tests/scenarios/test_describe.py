@@ -377,6 +377,8 @@ def test_tasks_of_streams_with_what_is_left_to_restore() -> None:
             (node, facts.RestoreBegan("app", 1, task, role, "log", 0, 10, end)),
         ]
     told += [
+        ("streams-2", facts.StreamsStarted("app", "p2", "at_least_once", 1, 0)),
+        ("streams-1", facts.TasksAssigned("app", "p2", "m", ("0_1",), ("0_0",), ("0_0",), -1)),
         ("streams-1", facts.TaskState("app", 1, "0_0", "active", "RUNNING", "restored")),
         ("streams-2", facts.TaskState("app", 1, "0_0", "standby", "RUNNING", "created")),
         ("streams-2", facts.Restored("app", 1, "0_0", "standby", "log", 0, 10, 70, 60, 600)),
@@ -391,7 +393,7 @@ def test_tasks_of_streams_with_what_is_left_to_restore() -> None:
     assert columns.split() == [*TASK_COLUMNS]
     assert [row.split() for row in rows] == [
         ["0_0", "active", "RUNNING", "streams-1-StreamThread-1", "RUNNING", "90", "90", "0"],
-        ["0_0", "standby", "RUNNING", "streams-2-StreamThread-1", "RUNNING", "70", "90", "20"],
+        ["0_0", "warm-up", "RUNNING", "streams-2-StreamThread-1", "RUNNING", "70", "90", "20"],
         ["0_1", "active", "RESTORING", "streams-2-StreamThread-1", "RUNNING", "30", "80", "50"],
         ["-", "-", "-", "streams-4-StreamThread-1", "PARTITIONS_ASSIGNED", "-", "-", "-"],
     ]
@@ -405,11 +407,17 @@ def test_lanes_of_tasks_tell_who_processes_and_for_how_long_nobody_does() -> Non
     def task(role: str, state: str) -> facts.TaskState:
         return facts.TaskState("app", 1, "0_0", role, state, "")
 
+    def assigned(warmups: tuple[str, ...]) -> facts.TasksAssigned:
+        return facts.TasksAssigned("app", "p2", "member", (), ("0_0",), warmups, -1)
+
     rows = [
         row(0, "world", facts.Phase("ready", "")),
+        row(0, "streams-2", facts.StreamsStarted("app", "p2", "at_least_once", 1, 0)),
         row(1, "streams-1", task("active", "RESTORING")),
         row(2, "streams-1", task("active", "RUNNING")),
+        row(3, "streams-1", assigned(("0_0",))),
         row(3, "streams-2", task("standby", "RUNNING")),
+        row(4, "streams-1", assigned(())),
         row(5, "streams-1", facts.HostStopped("crash")),
         row(8, "streams-2", task("standby", "CLOSED")),
         row(8, "streams-2", task("active", "RUNNING")),
@@ -425,7 +433,7 @@ def test_lanes_of_tasks_tell_who_processes_and_for_how_long_nobody_does() -> Non
     ]
     assert sorted(bars) == [
         ("streams-1", 1, 2), ("streams-1", 2, 5), ("streams-1", 5, 10),
-        ("streams-2", 3, 8), ("streams-2", 8, 10),
+        ("streams-2", 3, 4), ("streams-2", 4, 8), ("streams-2", 8, 10),
     ]  # fmt: skip
     assert [text.get_text() for text in upper.texts] == ["task 0_0"]
     assert lower.collections[0].get_paths()[0].get_extents().x0 == 0

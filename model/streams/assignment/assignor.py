@@ -83,8 +83,10 @@ def assignor_for(member: Member) -> type[StreamsPartitionAssignor]:
 class Process:
     """An instance with its threads, as the leader sees it (ClientMetadata)."""
 
+    id: str
     state: ClientState = field(default_factory=ClientState)
     consumers: list[str] = field(default_factory=list)
+    warmups: list[TaskId] = field(default_factory=list)  # of its standbys
     next_rebalance_ms: int | None = None  # one of its threads is to join again then
 
 
@@ -173,6 +175,8 @@ class Leader:
         else:
             assignor = HighAvailabilityTaskAssignor(states, self._configs, self._rules)
             probing = assignor.assign(tasks, changelogs)
+            for name, task in assignor.warmups:
+                processes[name].warmups.append(task)
         if probing and process_id in processes:
             at_ms = wall_ms(self._port) + self._probing_interval_ms
             processes[process_id].next_rebalance_ms = at_ms
@@ -305,7 +309,10 @@ class _ThreadTasks:
         active = tuple(dict.fromkeys([str(task) for _, task in sorted(
             self.active, key=lambda each: each[1])]))  # fmt: skip
         standby = tuple([str(task) for task in sorted(self.standby)])
-        return TasksAssigned(group, self._consumer, active, standby, at_ms)
+        warmups = tuple([str(task) for task in sorted(self._process.warmups)])
+        return TasksAssigned(
+            group, self._process.id, self._consumer, active, standby, warmups, at_ms
+        )
 
 
 def _processes(
@@ -314,7 +321,7 @@ def _processes(
     processes: dict[str, Process] = {}
     for member in members:
         info = told[member.member_id]
-        process = processes.setdefault(info.process_id, Process())
+        process = processes.setdefault(info.process_id, Process(info.process_id))
         process.consumers.append(member.member_id)
         owned = member.subscription.owned_partitions
         process.state.add_consumer(member.member_id, owned, info.offset_sums)

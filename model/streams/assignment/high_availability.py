@@ -39,7 +39,7 @@ class HighAvailabilityTaskAssignor:
         self._configs = configs
         self._rules = rules
         self._warmups_left = configs.max_warmup_replicas
-        self._warmups: dict[tuple[str, TaskId], None] = {}
+        self.warmups: dict[tuple[str, TaskId], None] = {}
         self._caught_up: dict[TaskId, list[str]] = {}  # processes whose lag is acceptable
         self._by_lag: dict[TaskId, list[str]] = {}  # all processes
 
@@ -140,7 +140,7 @@ class HighAvailabilityTaskAssignor:
                 (len(self._caught_up[task]), task, name)
                 for name, client in self._clients.items()
                 for task in role(client)
-                if (name, task) not in self._warmups and self._should_move(task, name)
+                if (name, task) not in self.warmups and self._should_move(task, name)
             ]
         )
 
@@ -178,7 +178,7 @@ class HighAvailabilityTaskAssignor:
         self._clients[target].active.pop(task)
         if self._take_warmup():
             self._clients[target].assign_standby(task)
-            self._warmups[target, task] = None
+            self.warmups[target, task] = None
 
     def _take_warmup(self) -> bool:
         """Return whether the group may have one more warm-up, and count it."""
@@ -202,7 +202,9 @@ class HighAvailabilityTaskAssignor:
             if source is None:
                 continue
             clients[source].assign_standby(task)
-            if not self._take_warmup():
+            if self._take_warmup():
+                self.warmups[target, task] = None
+            else:
                 del clients[target].standby[task]
             queue.offer(source)
             queue.offer(target)
