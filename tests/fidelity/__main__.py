@@ -31,6 +31,7 @@ from tests.fidelity import (
     kafka_settings,
     kafka_share_groups,
     kafka_topologies,
+    kafka_worker_assignor,
     schema_table,
 )
 from tests.fidelity.conversations import all_answers
@@ -74,6 +75,7 @@ PARTS = {
     "access": Part(kafka_access.VERSIONS, kafka_access.ask),
     "metrics": Part(kafka_metrics.VERSIONS, kafka_metrics.ask),
     "assignments": Part(kafka_assignors.VERSIONS, kafka_assignors.ask),
+    "worker_assignments": Part(kafka_worker_assignor.VERSIONS, kafka_worker_assignor.ask),
     "last_epochs": Part(kafka_last_epochs.VERSIONS, kafka_last_epochs.ask),
     "cleaned": Part(kafka_cleaner.VERSIONS, kafka_cleaner.ask),
     "topologies": Part(kafka_topologies.VERSIONS, kafka_topologies.ask, kafka_topologies.ANSWERS),
