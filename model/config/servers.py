@@ -35,7 +35,9 @@ RACK_AWARE = (
     "RackAwareReplicaSelector",
     "org.apache.kafka.common.replica.RackAwareReplicaSelector",
 )
-AUTHORIZERS = ("org.apache.kafka.metadata.authorizer.StandardAuthorizer",)
+STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"  # in KRaft mode
+ACL_AUTHORIZER = "kafka.security.authorizer.AclAuthorizer"  # in ZooKeeper mode
+AUTHORIZERS = (STANDARD_AUTHORIZER, ACL_AUTHORIZER)
 IBP_VERSIONS = (
     "2.4-IV0", "2.4-IV1", "2.5-IV0", "2.6-IV0", "2.7-IV0", "2.7-IV1", "2.7-IV2", "2.8-IV0",
     "2.8-IV1", "3.0-IV0", "3.0-IV1", "3.1-IV0", "3.2-IV0", "3.3-IV0", "3.3-IV1", "3.3-IV2",

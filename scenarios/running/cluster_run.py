@@ -17,6 +17,7 @@ from kafkasim.analysis.judging.remarks import Remarks
 from kafkasim.analysis.judging.settings import Settings
 from kafkasim.analysis.judging.wait import BOOT, Wait
 from kafkasim.model import facts
+from kafkasim.model.broker.common.kafka_broker import KafkaBrokerProcess
 from kafkasim.model.client.exceptions import KafkaTimeoutError
 from kafkasim.model.messages import CreatableTopic
 from kafkasim.scenarios.language.tables import Scenario
@@ -118,8 +119,20 @@ class ClusterRun:
             await port.call("admin.incremental_alter_configs", resources)
 
     def has_topics(self) -> bool:
-        """Return whether all topics exist, with leaders and full ISRs."""
-        return self.progress.has_partitions(self._names) and not self.progress.unsettled()
+        """Return whether all topics exist, with leaders and full ISRs.
+
+        In ZooKeeper mode a broker may know the topics before the entries of access control.
+        """
+        exist = self.progress.has_partitions(self._names) and not self.progress.unsettled()
+        return exist and all(self._knows_entries(host.name) for host in self.cluster.brokers)
+
+    def _knows_entries(self, broker: str) -> bool:
+        wanted = [entry for table in self.scenario.acls for entry in table.bindings]
+        if not wanted or self.scenario.cluster.mode != "zookeeper":
+            return True
+        process = self.cluster.world.hosts[broker].process
+        known = process.kafka.image.acls if isinstance(process, KafkaBrokerProcess) else {}
+        return set(wanted) <= set(known.values())
 
     @property
     def _names(self) -> list[str]:

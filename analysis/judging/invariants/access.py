@@ -5,6 +5,10 @@ So its decision is compared with what the entries up to its metadata offset say,
 finds them otherwise, by a search or an index, must find the same (StandardAuthorizer). The entries
 of one change take effect together, so amid a change what was before it counts, or what is after it.
 A node that starts anew decides once it has loaded what it had (completeInitialLoad).
+
+In ZooKeeper mode a decision's offset is that of the last notification that its broker has read. The
+entries of a resource may be newer by then, and the broker that wrote them knows them first, so
+what later changes leave counts as well, of those that are told up to a second later.
 """
 
 from __future__ import annotations
@@ -16,21 +20,25 @@ from kafkasim.model import facts
 from kafkasim.model.controller.common.acls import Action, Authorizer, AuthorizerRules
 from kafkasim.model.messages.clients.acls import AclBinding
 
+SECOND_US = 1_000_000
+
 
 class Access:
     """AUTHZ: a decision is that of the entries, super users and the default of its broker."""
 
     def __init__(self, history: History, findings: Findings, settings: Settings) -> None:
         self._findings = findings
-        self._changes: dict[int, facts.AclChanged] = {}  # by metadata offset
+        # By metadata offset and entry: when it was told, and what.
+        self._changes: dict[tuple[int, str], tuple[int, facts.AclChanged]] = {}
         self._ends: dict[int, None] = {}  # the last offsets of the changes
         self._decisions: list[tuple[int, int, str, facts.Authorized]] = []
         self._super_users = settings.super_users
         self._everyone = settings.allows_everyone
+        self._zookeeper = settings.zookeeper
 
-    def on_AclChanged(self, _seq: int, _t: int, _node: str, fact: facts.AclChanged) -> None:
+    def on_AclChanged(self, _seq: int, t: int, _node: str, fact: facts.AclChanged) -> None:
         """Note a change; a later controller tells again what an earlier one has."""
-        self._changes[fact.offset] = fact
+        self._changes.setdefault((fact.offset, fact.id), (t, fact))
 
     def on_MetadataCommitted(
         self, _seq: int, _t: int, _node: str, fact: facts.MetadataCommitted
@@ -53,7 +61,8 @@ class Access:
                     f" had decided on those up to {newest[node]}",
                 )  # fmt: skip
             newest[node] = fact.offset
-            if fact.allowed not in [self._allowed(fact, each) for each in self._images(fact)]:
+            images = self._later(t, fact) if self._zookeeper else self._images(fact)
+            if fact.allowed not in [self._allowed(fact, each) for each in images]:
                 did, does = ("allowed", "deny") if fact.allowed else ("denied", "allow")
                 self._findings.add(
                     "AUTHZ", seq, t, ("", -1),
@@ -70,6 +79,11 @@ class Access:
         after = [each for each in self._ends if each > fact.offset]
         return [max(before, default=-1), min(after, default=fact.offset)]
 
+    def _later(self, t: int, fact: facts.Authorized) -> list[int]:
+        """Return the zxid of a decision, and those of the later changes that may be known."""
+        told = [offset for (offset, _), (told, _) in self._changes.items() if told <= t + SECOND_US]
+        return [fact.offset, *[offset for offset in told if offset > fact.offset]]
+
     def _allowed(self, fact: facts.Authorized, offset: int) -> bool:
         entries = self._entries(offset)
         authorizer = Authorizer(entries, self._super_users, self._everyone, AuthorizerRules())
@@ -81,12 +95,12 @@ class Access:
     def _entries(self, offset: int) -> dict[str, AclBinding]:
         entries: dict[str, AclBinding] = {}
         for each in sorted(self._changes):
-            fact = self._changes[each]
-            if each <= offset and fact.added:
+            _, fact = self._changes[each]
+            if fact.offset <= offset and fact.added:
                 entries[fact.id] = AclBinding(
                     fact.resource_type, fact.name, fact.pattern_type, fact.principal, fact.host,
                     fact.operation, fact.permission,
                 )  # fmt: skip
-            elif each <= offset:
+            elif fact.offset <= offset:
                 entries.pop(fact.id, None)
         return entries

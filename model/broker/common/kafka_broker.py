@@ -115,8 +115,9 @@ class KafkaBroker:
         self._limit_clients(rules.replication)
         self._lead_shares(rules.share)
         self._serve_requests(controller, rules.group.has_share_groups())
+        self.gate: AuthorizedApis | None = None
         if config.authorizer_class_name:
-            self._authorize_requests(rules.authorizer)
+            self.gate = self._authorize_requests(rules.authorizer)
         served = self.socket_server.apis
         self.socket_server.apis = ThrottledApis(self.process, served, self.request_quota)
         self.failures = LogDirFailureHandler(process.out, self.replicas, metadata_log, announce)
@@ -142,7 +143,7 @@ class KafkaBroker:
             self.apis.add_handlers(self.share_apis.handlers)
         self.socket_server = SocketServer(process.out, incarnation, self.apis, self.lane_of)
 
-    def _authorize_requests(self, rules: AuthorizerRules) -> None:
+    def _authorize_requests(self, rules: AuthorizerRules) -> AuthorizedApis:
         """Have an authorizer decide on every request (authorizer.class.name)."""
         config, image = self.config, self.image
         authorizer = Authorizer(
@@ -152,6 +153,7 @@ class KafkaBroker:
         self.socket_server.apis = gate
         self.replicas.fetching.refuses = gate.refuse_fetch
         self.share_apis.refuses = gate.refuse_share
+        return gate
 
     def _verify_transactions(self) -> AddPartitionsToTxnManager:
         """Let the leaders ask the coordinators of transactions (KIP-890)."""

@@ -4,7 +4,7 @@
     fetcher-N       one replica fetcher per source broker
     zookeeper       the ZooKeeper client
     zk-controller   KafkaController; zk-admin: ZkAdminManager; controller-to-N: queue to broker N
-    zk-config       dynamic settings
+    zk-config       dynamic settings; zk-acl: access control entries
     alter-partition, producer-ids   links to the active controller
     shutdown        controlled shutdown
     group, transaction, txn-marker-sender, add-partitions-to-txn, purgatory, scheduler
@@ -24,6 +24,7 @@ from kafkasim.model.broker.common.kafka_broker import KafkaBroker, KafkaBrokerPr
 from kafkasim.model.broker.common.log_dir_failures import SCHEDULER
 from kafkasim.model.broker.incarnation import Incarnation
 from kafkasim.model.broker.rules import BrokerRules
+from kafkasim.model.broker.zk.acls import ZkAclManager
 from kafkasim.model.broker.zk.configs import ZkConfigManager
 from kafkasim.model.broker.zk.control import ControllerEpochs, ControlRequests
 from kafkasim.model.broker.zk.isr import ZkIsrManager
@@ -35,7 +36,12 @@ from kafkasim.model.controller.common.responses import failed
 from kafkasim.model.controller.zk.admin.manager import ZkAdminManager
 from kafkasim.model.controller.zk.controller import KafkaController
 from kafkasim.model.controller.zk.store.client import KafkaZkClient
-from kafkasim.model.controller.zk.store.zk_data import CONFIG_CHANGES, LOG_DIR_EVENTS, BrokerInfo
+from kafkasim.model.controller.zk.store.zk_data import (
+    ACL_CHANGES,
+    CONFIG_CHANGES,
+    LOG_DIR_EVENTS,
+    BrokerInfo,
+)
 from kafkasim.model.effects import Exit, Post, Request
 from kafkasim.model.errors import Errors
 from kafkasim.model.facts import BrokerState
@@ -98,6 +104,7 @@ class ZkBroker(KafkaBrokerProcess):
         info = BrokerInfo(broker_id, name, rack)
         self.controller = KafkaController(self, info, config, rules.zk, self.zk, self._registered)
         self.admin = ZkAdminManager(self.controller, self.cache.image, config, rng)
+        self.acls = ZkAclManager.of(self, config, self.zk, self.cache.image, rng)
         self._links: list[ControllerLink] = []
         kafka = KafkaBroker(
             self,
@@ -112,6 +119,8 @@ class ZkBroker(KafkaBrokerProcess):
             new_coordinator=False,
         )
         self._own(kafka)
+        if kafka.gate is not None:
+            kafka.gate.serve_operators(lambda: self.controller.is_active)
         self.configs = ZkConfigManager(
             self, self.zk, broker_id, self.cache.image, self.replicas, self.controller
         )
@@ -133,7 +142,7 @@ class ZkBroker(KafkaBrokerProcess):
     def _controller_access(self) -> ControllerAccess:
         link = self._link("producer-ids", RETRY_TIMEOUT_MS)
         return ControllerAccess(
-            OwnRequests(self.admin),
+            OwnRequests(self.admin, self.acls),
             OwnTopicCreation(self.admin),
             link,
             self.cache.active,
@@ -191,7 +200,13 @@ class ZkBroker(KafkaBrokerProcess):
         if first:
             self._set_state("RUNNING")
             self.configs.start()
-            self.kafka.socket_server.enable_request_processing()
+            if self.acls is None:
+                self.kafka.socket_server.enable_request_processing()
+            else:
+                self.acls.start(self._authorizer_loaded)
+
+    def _authorizer_loaded(self, _now: int) -> None:
+        self.kafka.socket_server.enable_request_processing()
 
     def _on_roles(self, now: int) -> None:
         """Begin the periodic tasks of the logs, after the first LeaderAndIsr."""
@@ -235,6 +250,8 @@ class ZkBroker(KafkaBrokerProcess):
         else:
             self.controller.on_new_session()
             self.configs.process_notifications()
+            if self.acls is not None:
+                self.acls.process_notifications()
 
     def on_expired(self, now: int) -> None:
         """Let the controller resign: the session expired."""
@@ -244,6 +261,9 @@ class ZkBroker(KafkaBrokerProcess):
         """Pass a watch event on to the settings or to the controller."""
         if event.path == CONFIG_CHANGES:
             self.configs.process_notifications()
+        elif event.path in ACL_CHANGES.values():
+            assert self.acls is not None
+            self.acls.process_notifications()
         else:
             self.controller.on_watch(event)
 

@@ -10,9 +10,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from kafkasim.model.messages import EnvelopeRequest
+from kafkasim.model.controller.common.responses import without_authorizer
+from kafkasim.model.messages import CreateAclsRequest, DeleteAclsRequest, EnvelopeRequest
 
 if TYPE_CHECKING:
+    from kafkasim.model.broker.zk.acls import ZkAclManager
     from kafkasim.model.channel import Done
     from kafkasim.model.controller.zk.admin.manager import ZkAdminManager
     from kafkasim.model.messages import CreateTopicsRequest
@@ -21,12 +23,19 @@ if TYPE_CHECKING:
 class OwnRequests:
     """Has this broker's own parts serve what operators ask for."""
 
-    def __init__(self, admin: ZkAdminManager) -> None:
+    def __init__(self, admin: ZkAdminManager, acls: ZkAclManager | None) -> None:
         self._admin = admin
+        self._acls = acls
 
-    def send(self, message: Any, _now: int, done: Done) -> None:
+    def send(self, message: Any, now: int, done: Done) -> None:
         """Serve a request; ``done`` gets the response."""
-        self._admin.serve(opened(message), done)
+        request = opened(message)
+        if type(request) not in (CreateAclsRequest, DeleteAclsRequest):
+            self._admin.serve(request, done)
+        elif self._acls is not None:
+            self._acls.serve(request, done)
+        else:
+            done(without_authorizer(request), now)
 
 
 class OwnTopicCreation:

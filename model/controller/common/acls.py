@@ -5,8 +5,8 @@ each node when that node has replayed it. Kafka keeps its entries sorted and sea
 they are looked through, which decides the same: a search that stops too early is a variant's
 (:meth:`AuthorizerRules.matching`).
 
-Left out: entries of ZooKeeper mode (AclAuthorizer), audit logs of allowed operations, delegation
-tokens.
+In ZooKeeper mode the entries are each broker's cache of znodes, and are decided on in the same way
+(AclAuthorizer). Left out: delegation tokens.
 """
 
 from __future__ import annotations
@@ -220,16 +220,21 @@ def is_binding(binding: AclBinding) -> bool:
     )
 
 
-def binding_problem(binding: AclBinding) -> str:
-    """Return why an entry cannot be created, "" if it can (AclApis.handleCreateAcls,
-    AclControlManager.validateNewAcl)."""
+def request_problem(binding: AclBinding) -> str:
+    """Return why a request must not name an entry, "" if it may (AclApis.handleCreateAcls)."""
     if binding.resource_type == CLUSTER and binding.name != CLUSTER_NAME:
         return f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}"
     if not binding.name:
         return "Invalid empty resource name"
-    if ":" not in binding.principal:
-        return f"Could not parse principal from `{binding.principal}` (no colon is present)"
     return ""
+
+
+def binding_problem(binding: AclBinding) -> str:
+    """Return why an entry cannot be created, "" if it can (AclControlManager.validateNewAcl)."""
+    problem = request_problem(binding)
+    if not problem and ":" not in binding.principal:
+        return f"Could not parse principal from `{binding.principal}` (no colon is present)"
+    return problem
 
 
 def acl_text(binding: AclBinding) -> str:

@@ -108,6 +108,14 @@ def envelope(request: Any, peer: Peer) -> Any:
     return EnvelopeRequest(request, peer.principal, peer.client_id, peer.host)
 
 
+def without_authorizer(request: CreateAclsRequest | DeleteAclsRequest) -> Any:
+    """Return the response to a change of entries without authorizer.class.name (AclApis)."""
+    disabled = Errors.SECURITY_DISABLED, "No Authorizer is configured."
+    if isinstance(request, CreateAclsRequest):
+        return CreateAclsResponse(Errors.NONE, (disabled,) * len(request.bindings))
+    return DeleteAclsResponse(Errors.NONE, ((*disabled, ()),) * len(request.filters))
+
+
 def api_versions(image: MetadataImage, kraft_version: int) -> ApiVersionsResponse:
     """Return the response to ApiVersions: the finalized features (KIP-584).
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from kafkasim.model.config import BrokerConfig, ConfigError
+from kafkasim.model.config.servers import ACL_AUTHORIZER, STANDARD_AUTHORIZER
 from kafkasim.scenarios.language.tables import AclTable, Scenario
 
+AUTHORIZER_OF = {"kraft": STANDARD_AUTHORIZER, "zookeeper": ACL_AUTHORIZER}
 RESOURCES = ("topic", "group", "transactional_id", "cluster")
 
 
@@ -28,10 +30,11 @@ def check_access(scenario: Scenario) -> None:
         if tables:
             raise ValueError(f"{tables[0][0]}: needs authorizer.class.name in cluster.config")
         return
-    if scenario.cluster.mode == "zookeeper":
+    needed = AUTHORIZER_OF[scenario.cluster.mode]
+    if config.authorizer_class_name != needed:
         raise ValueError(
-            'cluster.config.authorizer.class.name: needs mode = "kraft"; the AclAuthorizer of'
-            " ZooKeeper mode is not modelled"
+            f"cluster.config.authorizer.class.name: {config.authorizer_class_name!r} does not work"
+            f" in {scenario.cluster.mode} mode; allowed: {needed!r}"
         )
     principal = scenario.cluster.principal
     if principal not in config.super_user_names and not config.allow_everyone_if_no_acl_found:

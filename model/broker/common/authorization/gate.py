@@ -9,8 +9,10 @@ The partitions of a Fetch are those of its session, so a Fetch is checked where 
 (:meth:`AuthorizedApis.refuse_fetch`), and so is a ShareFetch. Without ``authorizer.class.name``
 none of this exists.
 
-What a KRaft broker forwards, the controller authorizes on its own image (ControllerApis). Left out:
-the authorized operations in answers.
+What a KRaft broker forwards, the controller authorizes on its own image (ControllerApis). In
+ZooKeeper mode a broker authorizes it, on its cache (:meth:`AuthorizedApis.serve_operators`). Left
+out: the authorized operations in answers, and the privileges of what only servers send, but for
+Fetch and the requests of transactions.
 """
 
 from __future__ import annotations
@@ -22,12 +24,19 @@ from kafkasim.model.broker.common.authorization.parts import PARTS
 from kafkasim.model.broker.common.authorization.whole import WHOLE, refused
 from kafkasim.model.controller.common.acls import Authorizer, selects
 from kafkasim.model.controller.common.authorization.access import Access, AccessLog
+from kafkasim.model.controller.common.authorization.forwarded import (
+    DELETED_TOPICS,
+    FORWARDED_PARTS,
+    FORWARDED_WHOLE,
+    OF_CONTROLLER,
+)
 from kafkasim.model.controller.common.authorization.privileges import divide, refusal_of
 from kafkasim.model.effects import Close, Process, Request
 from kafkasim.model.errors import Errors
 from kafkasim.model.messages import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
+    DeleteTopicsRequest,
     DescribeAclsRequest,
     DescribeAclsResponse,
     FetchRequest,
@@ -69,12 +78,20 @@ class AuthorizedApis:
         self._image = image
         self._creates_topics = apis.config.auto_create_topics_enable
         self._log = AccessLog(authorizer, image, process.out)
+        self._whole, self._parts = WHOLE, PARTS
+        self._is_controller: Callable[[], bool] = lambda: True
+
+    def serve_operators(self, is_controller: Callable[[], bool]) -> None:
+        """Authorize also what a KRaft broker forwards: in ZooKeeper mode this broker serves it."""
+        self._whole = {**WHOLE, **FORWARDED_WHOLE}
+        self._parts = {**PARTS, **FORWARDED_PARTS, DeleteTopicsRequest: DELETED_TOPICS}
+        self._is_controller = is_controller
 
     def handle(self, item: Request, now: int) -> None:
         """Refuse a request, or serve of it what its sender may have."""
         access, request = self._access(item), item.message
         kind = type(request)
-        error = refusal_of(WHOLE.get(kind, ()), access, request)
+        error = refusal_of(self._whole.get(kind, ()), access, request)
         if error is not NONE:
             self._refuse(item, error, now)
         elif kind is DescribeAclsRequest:
@@ -83,8 +100,8 @@ class AuthorizedApis:
             self._add_partitions(access, item, now)
         elif kind is MetadataRequest:
             self._name_topics(access, item, now)
-        elif kind in PARTS:
-            self._serve_parts(item, *divide(PARTS[kind], access, request), now)
+        elif kind in self._parts and (kind not in OF_CONTROLLER or self._is_controller()):
+            self._serve_parts(item, *divide(self._parts[kind], access, request), now)
         else:
             if kind in _LISTS:
                 self._merge(item, _LISTS[kind](access))

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kafkasim.model.controller.common.authorization.access import Access
+from kafkasim.model.controller.common.authorization.forwarded import refused_forwarded
 from kafkasim.model.controller.common.authorization.privileges import (
     CLUSTER_FAILED,
     GROUP_FAILED,
@@ -18,7 +19,6 @@ from kafkasim.model.controller.common.authorization.privileges import (
     of_cluster,
     of_group,
 )
-from kafkasim.model.controller.common.responses import failed
 from kafkasim.model.errors import Errors
 from kafkasim.model.group.classic.responses import join_error, refusal
 from kafkasim.model.group.coordinator import GROUP_REQUESTS
@@ -165,7 +165,9 @@ def refused(request: Any, error: Errors) -> Any:
         return response(error, *rest)
     if kind in _OF_PARTS:
         return _OF_PARTS[kind](request, error)
-    return refusal(request, error) if kind in GROUP_REQUESTS else failed(request, error)
+    if kind in GROUP_REQUESTS:
+        return refusal(request, error)
+    return refused_forwarded(request, error)
 
 
 def refused_produce(data: Any, error: Errors) -> ProducePartitionResponse:

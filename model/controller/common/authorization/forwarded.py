@@ -8,6 +8,7 @@ asks for their privileges; and those of servers, which need CLUSTER_ACTION on th
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from kafkasim.model.controller.common.authorization.access import Access
@@ -127,6 +128,14 @@ FORWARDED_PARTS: dict[type, Parts] = {
     ),
 }
 """The forwarded requests whose parts are allowed or refused one by one."""
+
+DELETED_TOPICS = replace(
+    FORWARDED_PARTS[DeleteTopicsRequest], error=of_topic(DELETE, lambda part: str(part[0]))
+)
+"""DeleteTopics in ZooKeeper mode (KafkaApis.handleDeleteTopicsRequest): each needs DELETE."""
+
+OF_CONTROLLER = (CreateTopicsRequest, CreatePartitionsRequest, DeleteTopicsRequest)
+"""What a broker that is not the controller refuses in ZooKeeper mode, whoever asks."""
 
 _OF_PARTS: dict[type, Callable[[Any, Errors], Any]] = {
     CreateAclsRequest: lambda request, error: CreateAclsResponse(

@@ -10,12 +10,17 @@ import random
 from typing import Any
 
 from kafkasim.model.config import BrokerConfig
-from kafkasim.model.controller.common.acls import binding_problem, is_binding, selects
+from kafkasim.model.controller.common.acls import (
+    binding_problem,
+    is_binding,
+    selects,
+)
 from kafkasim.model.controller.common.image import MetadataImage
 from kafkasim.model.controller.common.records import (
     AccessControlEntryRecord,
     RemoveAccessControlEntryRecord,
 )
+from kafkasim.model.controller.common.responses import without_authorizer
 from kafkasim.model.controller.kraft.rules import ControllerRules
 from kafkasim.model.errors import Errors
 from kafkasim.model.messages import (
@@ -25,8 +30,6 @@ from kafkasim.model.messages import (
     DeleteAclsRequest,
     DeleteAclsResponse,
 )
-
-NO_AUTHORIZER = "No Authorizer is configured."
 
 
 class AclControlManager:
@@ -51,8 +54,7 @@ class AclControlManager:
         (KAFKA-19347).
         """
         if not self._secured:
-            disabled = (Errors.SECURITY_DISABLED, NO_AUTHORIZER)
-            return [], CreateAclsResponse(Errors.NONE, (disabled,) * len(request.bindings))
+            return [], without_authorizer(request)
         if not all(map(is_binding, request.bindings)):
             failed = (Errors.UNKNOWN_SERVER_ERROR, "")
             return [], CreateAclsResponse(Errors.NONE, (failed,) * len(request.bindings))
@@ -74,8 +76,7 @@ class AclControlManager:
         An entry that two filters name is a result of both, and one record (KAFKA-13892).
         """
         if not self._secured:
-            disabled = (Errors.SECURITY_DISABLED, NO_AUTHORIZER, ())
-            return [], DeleteAclsResponse(Errors.NONE, (disabled,) * len(request.filters))
+            return [], without_authorizer(request)
         removed: list[str] = []
         results: list[tuple[Errors, str, tuple[AclBinding, ...]]] = []
         for wanted in request.filters:

@@ -1,6 +1,6 @@
 """The znodes of Kafka: their paths and their data (kafka.zk.ZkData).
 
-Kafka encodes the data of a znode as JSON; here it is a value. Left out: ACLs, SASL, delegation
+Kafka encodes the data of a znode as JSON; here it is a value. Left out: SASL, delegation
 tokens, features, the migration to KRaft.
 """
 
@@ -8,6 +8,15 @@ from __future__ import annotations
 
 from urllib.parse import quote, unquote
 
+from kafkasim.model.messages.clients.acls import (
+    CLUSTER,
+    GROUP,
+    LITERAL,
+    PREFIXED,
+    TOPIC,
+    TRANSACTIONAL_ID,
+    AclBinding,
+)
 from kafkasim.model.messages.clients.admin import (
     CLIENT_ID,
     DEFAULT_NAME,
@@ -34,6 +43,25 @@ CLIENT_CONFIGS = "/config/clients"
 CLIENTS = "clients"  # the name of the znode below a user's that holds those of its clients
 CONFIG_CHANGES = "/config/changes"
 PRODUCER_IDS = "/latest_producer_id_block"
+ACL_ROOTS = {LITERAL: "/kafka-acl", PREFIXED: "/kafka-acl-extended/prefixed"}
+"""Where the entries of access control stand, by the type of their patterns (ZkAclStore)."""
+
+ACL_CHANGES = {LITERAL: "/kafka-acl-changes", PREFIXED: "/kafka-acl-extended-changes"}
+"""Where changes of them are announced (ZkAclChangeStore)."""
+
+_ACL_TYPES = {
+    TOPIC: "Topic",
+    GROUP: "Group",
+    CLUSTER: "Cluster",
+    TRANSACTIONAL_ID: "TransactionalId",
+}
+ACL_PATHS = (
+    "/kafka-acl-extended",
+    *ACL_ROOTS.values(),
+    *[f"{root}/{name}" for root in ACL_ROOTS.values() for name in _ACL_TYPES.values()],
+    *ACL_CHANGES.values(),
+)
+"""The znodes that an AclAuthorizer creates at its start if they are missing (createAclPaths)."""
 
 PERSISTENT_PATHS = (
     "/brokers",
@@ -172,6 +200,17 @@ QUOTA = "quota"
 
 
 @value
+class AclEntries:
+    """Data of ``/kafka-acl/<type>/<name>``: the entries of a resource, (type, name, pattern type).
+
+    A child of :data:`ACL_CHANGES` names the resource alone.
+    """
+
+    resource: tuple[str, str, str]
+    entries: tuple[AclBinding, ...]
+
+
+@value
 class ProducerIdBlock:
     """Data of ``/latest_producer_id_block``: the ids ``start`` to ``end``, both included."""
 
@@ -213,6 +252,16 @@ def config_path(topic: str) -> str:
 def broker_config_path(broker: str) -> str:
     """Return ``/config/brokers/N``; an empty name stands for the default of all brokers."""
     return f"{BROKER_CONFIGS}/{broker or DEFAULT_NAME}"
+
+
+def acl_root(pattern_type: str, resource_type: str) -> str:
+    """Return the path below which the resources of one type have their entries."""
+    return f"{ACL_ROOTS[pattern_type]}/{_ACL_TYPES[resource_type]}"
+
+
+def acl_path(resource_type: str, name: str, pattern_type: str) -> str:
+    """Return the path of a resource's entries (ZkAclStore.path)."""
+    return f"{acl_root(pattern_type, resource_type)}/{name}"
 
 
 def quota_path(entity: QuotaEntity) -> str:
