@@ -101,6 +101,12 @@ class ClientRules:
         """
         return False
 
+    def recovers_from_authorization(self) -> bool:
+        """Return whether a transactional producer that was refused a producer id may be initialized
+        again (KAFKA-13668, Sender.shouldHandleAuthorizationError). In 2.8 that is fatal.
+        """
+        return True
+
     def known_not_appended(self, error: Errors, acks: int) -> bool:
         """Return whether an attempt that failed with ``error`` is known to have left no record."""
         return error in BEFORE_APPEND or (acks != -1 and error in LEADER_ERRORS)

@@ -238,6 +238,10 @@ class Client28(Client39):
         """Return False: Produce 11 and TxnOffsetCommit 4 came with 3.8."""
         return False
 
+    def recovers_from_authorization(self) -> bool:
+        """Return False: a producer that is refused a producer id fails for good."""
+        return False
+
 
 class Group39(GroupRules):
     """The group coordinators before 4.0."""

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import tomllib
+
+import pytest
+
 from kafkasim.model.config import BrokerConfig
 from kafkasim.model.controller.common.client_quotas import Quotas
-from kafkasim.model.controller.common.topics import Refused
-from kafkasim.model.controller.kraft.managers.mutation_quota import (
+from kafkasim.model.controller.common.mutation_quota import (
     MESSAGE,
     ControllerMutationQuotaManager,
 )
+from kafkasim.model.controller.common.topics import Refused
 from kafkasim.model.errors import Errors
 from kafkasim.model.messages.clients.admin import CLIENT_ID, USER
+from kafkasim.scenarios.language import library
+from kafkasim.scenarios.language.spec import parse
+from kafkasim.scenarios.running.runner import run
 
 SECOND = 1_000_000
 REFUSED = Refused(Errors.THROTTLING_QUOTA_EXCEEDED, MESSAGE)
@@ -58,3 +65,13 @@ def test_a_bucket_is_shared_by_whom_the_quota_is_of() -> None:
     assert second is not None
     assert (first.record(12), second.record(1)) == (None, REFUSED)
     assert quotas.quota_for("bob", "a", True, 0) is None
+
+
+@pytest.mark.slow
+def test_in_zookeeper_mode_the_broker_that_is_controller_charges_its_clients() -> None:
+    """KafkaApis.handleCreateTopicsRequest, ZkAdminManager.createTopics."""
+    raw = tomllib.loads(library.path("topic-storm").read_text(encoding="utf-8"))
+    del raw["cluster"]["controllers"]
+    raw["cluster"] |= {"mode": "zookeeper", "zookeepers": 3, "kafka-version": "3.9"}
+    result = run(parse(raw, "topic-storm"), 1)
+    assert (result.verdict, result.anomalies) == ("pass", [])

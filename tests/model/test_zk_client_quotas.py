@@ -130,7 +130,7 @@ def test_refusals_change_nothing(cluster: ZkCluster) -> None:
         ((), SENT, 1.0),
         (((CLIENT_ID, ""),), SENT, 1.0),
         ((("group", "g"),), SENT, 1.0),
-        (CLIENT, "controller_mutation_rate", 1.0),
+        (CLIENT, "connection_creation_rate", 1.0),
         (CLIENT, SENT, 1.5),
         (CLIENT, SENT, -1.0),
     ):

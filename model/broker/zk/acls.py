@@ -52,6 +52,7 @@ from kafkasim.model.zookeeper.ops import (
 
 if TYPE_CHECKING:
     from kafkasim.model.config import BrokerConfig
+    from kafkasim.model.controller.common.image import MetadataImage
     from kafkasim.model.controller.zk.store.client import KafkaZkClient
     from kafkasim.model.effects import Process
 

@@ -16,7 +16,7 @@ from kafkasim.model.messages import CreateAclsRequest, DeleteAclsRequest, Envelo
 if TYPE_CHECKING:
     from kafkasim.model.broker.zk.acls import ZkAclManager
     from kafkasim.model.channel import Done
-    from kafkasim.model.controller.zk.admin.manager import ZkAdminManager
+    from kafkasim.model.controller.zk.admin.manager import Client, ZkAdminManager
     from kafkasim.model.messages import CreateTopicsRequest
 
 
@@ -29,9 +29,9 @@ class OwnRequests:
 
     def send(self, message: Any, now: int, done: Done) -> None:
         """Serve a request; ``done`` gets the response."""
-        request = opened(message)
+        request, client = opened(message)
         if type(request) not in (CreateAclsRequest, DeleteAclsRequest):
-            self._admin.serve(request, done)
+            self._admin.serve(request, client, done)
         elif self._acls is not None:
             self._acls.serve(request, done)
         else:
@@ -51,9 +51,13 @@ class OwnTopicCreation:
 
     def send(self, message: CreateTopicsRequest | EnvelopeRequest, _now: int, done: Done) -> None:
         """Create the topics; ``done`` gets the response once they are in ZooKeeper."""
-        self._admin.create_anywhere(replace(opened(message), timeout_ms=0), done)
+        request, client = opened(message)
+        self._admin.create_anywhere(replace(request, timeout_ms=0), client, done)
 
 
-def opened(message: Any) -> Any:
-    """Return the request in an envelope: nothing is forwarded here."""
-    return message.request if isinstance(message, EnvelopeRequest) else message
+def opened(message: Any) -> tuple[Any, Client | None]:
+    """Return the request in an envelope, which is not forwarded here, and who sent it; None: the
+    broker itself."""
+    if not isinstance(message, EnvelopeRequest):
+        return message, None
+    return message.request, (message.principal.partition(":")[2], message.client_id)

@@ -107,6 +107,7 @@ class KafkaConsumer:
             EpochMembership(random_uuid(process.rng)) if modern else Membership()
         )
         self._poll = poll = Poll(process, name, self._advance)
+        metadata.on_refused = poll.fail_for_topics
         self.offset_fetcher = OffsetFetcher(config, rules, metadata, subscription, membership, poll)
         self.fetcher = Fetcher(config, rules, metadata, subscription, membership, poll)
         self.offset_fetcher.tells = self.fetcher.tells = self._tells = tells

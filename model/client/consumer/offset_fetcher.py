@@ -13,7 +13,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kafkasim.model.client.consumer.subscription import FetchState
-from kafkasim.model.client.exceptions import LogTruncationError
+from kafkasim.model.client.exceptions import KafkaError, LogTruncationError
+from kafkasim.model.errors import Errors
 from kafkasim.model.facts import Positioned
 from kafkasim.model.messages import (
     EARLIEST_TIMESTAMP,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from kafkasim.model.client.net.metadata import LeaderAndEpoch, Metadata
     from kafkasim.model.client.rules import ClientRules
     from kafkasim.model.config import ConsumerConfig
+    from kafkasim.model.messages import EpochEndOffset, ListOffsetsPartitionResponse
     from kafkasim.model.records import TopicPartition
 
     Asked = dict[TopicPartition, tuple[TopicPartitionState, tuple[int, int, LeaderAndEpoch]]]
@@ -164,6 +166,7 @@ class OffsetFetcher:
             if state.state is not FetchState.AWAIT_RESET or state.reset_strategy != strategy:
                 continue  # a seek came first
             if part.error or part.offset < 0:
+                self._refuse(part)
                 self._metadata.request_update(now)
                 self._retry([state], now)
                 continue
@@ -199,6 +202,7 @@ class OffsetFetcher:
         for part in response.partitions:
             state, position = asked[part.tp]
             if part.error:
+                self._refuse(part)
                 self._metadata.request_update(now)
                 self._retry([state], now)
             elif (
@@ -208,6 +212,12 @@ class OffsetFetcher:
             ):  # it was neither moved nor taken away meanwhile, and has no newer leader
                 self._validated(state, part.leader_epoch, part.end_offset)
         self._poll.wake(now)
+
+    def _refuse(self, part: ListOffsetsPartitionResponse | EpochEndOffset) -> None:
+        """Fail the poll() if the consumer may not read the topic; it asks again all the same
+        (OffsetFetcherUtils.onFailedResponseForResettingPositions)."""
+        if part.error is Errors.TOPIC_AUTHORIZATION_FAILED:
+            self._poll.fail(KafkaError(part.error.name, part.tp.topic))
 
     def _validated(self, state: TopicPartitionState, epoch: int, end_offset: int) -> None:
         """Keep a position, or go back to the last offset that the leader's log shares with it.

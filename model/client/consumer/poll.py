@@ -15,14 +15,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kafkasim.model.client.exceptions import KafkaTimeoutError
+from kafkasim.model.client.exceptions import KafkaError, KafkaTimeoutError
 from kafkasim.model.effects import Reply
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kafkasim.model.client.exceptions import KafkaError
     from kafkasim.model.effects import Process
+    from kafkasim.model.errors import Errors
     from kafkasim.model.records import TopicPartition
 
 
@@ -136,6 +136,13 @@ class Poll:
         armed = self.process.timers.deadline(self._key)
         if armed is None or deadline < armed:
             self.process.timers.arm(self._key, deadline, "main", self._step)
+
+    def fail_for_topics(self, error: Errors, topics: tuple[str, ...]) -> None:
+        """Fail a poll() for topics that a broker refused (TopicAuthorizationException).
+
+        The application may poll again, and fails again each time that a broker says so.
+        """
+        self.fail(KafkaError(error.name, f"{', '.join(topics)}"))
 
     def fail(self, error: KafkaError) -> None:
         """Have the next pass end the poll() with an error, in this poll() or in the next."""

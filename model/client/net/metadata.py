@@ -76,6 +76,9 @@ class Metadata:
         self.topic_errors: dict[str, Errors] = {}
         self.version = 0  # counts the changes
         self.listeners: list[Callable[[int], None]] = []
+        # Called with an error and the topics that a response refused with it, for a poll() to raise
+        # (Metadata.maybeThrowAnyException).
+        self.on_refused: Callable[[Errors, tuple[str, ...]], None] | None = None
         self._key = ("metadata", connections.name)
         self._in_flight = False
         self._asked_all = False  # whether the request in flight asks for all topics
@@ -278,12 +281,24 @@ class Metadata:
                 incomplete |= self._update_topic(topic)
         if self._asked_all:
             self._forget_absent(response)
+        if self.on_refused is not None:
+            self._tell_refused(response, self.on_refused)
         self._changed(now)
         if incomplete or self._update_requested:
             self.request_update(now)
         elif not self._in_flight:
             age = self.config.metadata_max_age_ms * 1000
             self.process.timers.arm(self._key, now + age, "main", self._on_age)
+
+    def _tell_refused(
+        self, response: MetadataResponse, tell: Callable[[Errors, tuple[str, ...]], None]
+    ) -> None:
+        """Tell of the topics that may not be described, else of those without a valid name."""
+        for error in (Errors.TOPIC_AUTHORIZATION_FAILED, Errors.INVALID_TOPIC_EXCEPTION):
+            refused = tuple([each.topic for each in response.topics if each.error is error])
+            if refused:
+                tell(error, refused)
+                return
 
     def _arm_trigger(self, now: int) -> None:
         limit = self.config.metadata_recovery_rebootstrap_trigger_ms * 1000 + 1

@@ -146,7 +146,7 @@ class KafkaProducer:
             )
             self.methods |= self.transactions.methods
         elif config.enable_idempotence:
-            sender.use(TransactionManager(self.connections, rules))
+            sender.use(TransactionManager(self.connections, rules, sender))
         self.methods["send_batch"] = self._prepared_batches().send
 
     @property

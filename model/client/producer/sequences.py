@@ -77,6 +77,7 @@ class ProducerSequences:
         self._rules = rules
         self._renumbers_idle = renumbers_idle  # a partition that is idle when the epoch is raised
         self.knows_abortable = rules.knows_abortable()  # TRANSACTION_ABORTABLE (KIP-890)
+        self.recovers_from_authorization = rules.recovers_from_authorization()
         self.exhausted_retries_abort = rules.exhausted_retries_abort()
         self.producer_id = NO_PRODUCER_ID
         self.producer_epoch = NO_PRODUCER_EPOCH

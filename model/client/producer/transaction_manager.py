@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kafkasim.model.client.producer.batches import ProducerBatch, TxnPartitionEntry
+    from kafkasim.model.client.producer.transactions.sending import Batches
     from kafkasim.model.client.rules import ClientRules
 
 MAX_EPOCH = 2**15 - 1
@@ -35,7 +36,7 @@ MAX_EPOCH = 2**15 - 1
 class TransactionManager:
     """The idempotent half of Kafka's class."""
 
-    def __init__(self, connections: Connections, rules: ClientRules) -> None:
+    def __init__(self, connections: Connections, rules: ClientRules, batches: Batches) -> None:
         self._connections = connections
         self._process = connections.process
         renumbers_idle = rules.new_epoch_renumbers_idle()
@@ -49,6 +50,7 @@ class TransactionManager:
         self.work_pending = False  # resolve_sequences() has something to do
         self._to_rewrite: dict[TxnPartitionEntry, None] = {}  # partitionsToRewriteSequences
         self._id_requested = False
+        self._batches = batches
         self._key = ("init-producer-id", connections.name)
 
     # The producer id.
@@ -65,6 +67,9 @@ class TransactionManager:
         channel.send(InitProducerIdRequest(None, MAX_INT), now, self._on_response)
 
     def _on_response(self, response: Any, now: int) -> None:
+        if getattr(response, "error", None) is Errors.CLUSTER_AUTHORIZATION_FAILED:
+            self._refuse(now)
+            return
         if not isinstance(response, InitProducerIdResponse) or response.error:
             self._retry(now + self._connections.config.retry_backoff_ms * 1000)
             return
@@ -75,6 +80,14 @@ class TransactionManager:
             self.resolve_sequences(now)
         for callback in self.unblocked:
             callback(now)
+
+    def _refuse(self, now: int) -> None:
+        """Give up what is to be sent, and ask again for the next batch (KAFKA-13668).
+
+        Models Sender.shouldHandleAuthorizationError. Kafka asks again at once, without a backoff.
+        """
+        self._id_requested = False
+        self._batches.abort(Errors.CLUSTER_AUTHORIZATION_FAILED.name, False, now)
 
     def _retry(self, deadline: int) -> None:
         self._process.timers.arm(self._key, deadline, "main", self._on_retry)

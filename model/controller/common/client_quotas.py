@@ -1,7 +1,6 @@
 """What both kinds of controllers and all brokers know of quotas of clients (KIP-546).
 
-Left out: quotas of IP addresses; in ZooKeeper mode controller_mutation_rate, which is refused as
-unknown.
+Left out: quotas of IP addresses.
 """
 
 from __future__ import annotations
@@ -23,11 +22,16 @@ from kafkasim.model.messages.clients.admin import (
 REQUEST_PERCENTAGE = "request_percentage"
 """The quota of time on a broker's threads, in percent of one thread (KIP-124)."""
 
-FRACTIONS = {"producer_byte_rate": False, "consumer_byte_rate": False, REQUEST_PERCENTAGE: True}
-"""The quotas of both modes (QuotaConfig), and whether one need not be a whole number."""
-
 MUTATION_RATE = "controller_mutation_rate"
 """The quota of partitions that are created or deleted, in partitions a second (KIP-599)."""
+
+FRACTIONS = {
+    "producer_byte_rate": False,
+    "consumer_byte_rate": False,
+    REQUEST_PERCENTAGE: True,
+    MUTATION_RATE: True,
+}
+"""The quotas (QuotaConfig), and whether one need not be a whole number."""
 
 Quotas = Mapping[QuotaEntity, Mapping[str, float]]
 

@@ -51,7 +51,7 @@ from kafkasim.model.facts import BrokerHeartbeat, ControllerActive, SessionEnded
 from kafkasim.model.messages import BrokerHeartbeatRequest, EnvelopeRequest
 
 if TYPE_CHECKING:
-    from kafkasim.model.controller.kraft.managers.mutation_quota import (
+    from kafkasim.model.controller.common.mutation_quota import (
         ControllerMutationQuota,
         ControllerMutationQuotaManager,
     )

@@ -25,13 +25,13 @@ from kafkasim.model.controller.common.deltas.snapshot import (
     image_values,
 )
 from kafkasim.model.controller.common.image import MetadataImage
+from kafkasim.model.controller.common.mutation_quota import (
+    ControllerMutationQuotaManager,
+)
 from kafkasim.model.controller.common.responses import api_versions, not_controller
 from kafkasim.model.controller.kraft.active import LANE, ActiveController
 from kafkasim.model.controller.kraft.apis import ControllerApis
 from kafkasim.model.controller.kraft.committed import CommittedMetadata
-from kafkasim.model.controller.kraft.managers.mutation_quota import (
-    ControllerMutationQuotaManager,
-)
 from kafkasim.model.controller.kraft.ports import Listeners, PartRules, Raft
 from kafkasim.model.controller.kraft.requests import HANDLERS
 from kafkasim.model.directories import metadata_root

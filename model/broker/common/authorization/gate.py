@@ -20,8 +20,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from kafkasim.model.broker.common.authorization.answers import ANSWERS, then
 from kafkasim.model.broker.common.authorization.parts import PARTS
-from kafkasim.model.broker.common.authorization.whole import WHOLE, refused
+from kafkasim.model.broker.common.authorization.whole import OF_SHARE_GROUPS, WHOLE, refused
 from kafkasim.model.controller.common.acls import Authorizer, selects
 from kafkasim.model.controller.common.authorization.access import Access, AccessLog
 from kafkasim.model.controller.common.authorization.forwarded import (
@@ -40,8 +41,6 @@ from kafkasim.model.messages import (
     DescribeAclsRequest,
     DescribeAclsResponse,
     FetchRequest,
-    ListGroupsRequest,
-    ListTransactionsRequest,
     MetadataRequest,
     MetadataResponse,
     MetadataTopic,
@@ -50,8 +49,6 @@ from kafkasim.model.messages import (
 from kafkasim.model.messages.clients.acls import (
     CLUSTER_ACTION,
     CREATE,
-    DESCRIBE,
-    GROUP,
     READ,
     TOPIC,
     TRANSACTIONAL_ID,
@@ -91,6 +88,9 @@ class AuthorizedApis:
         """Refuse a request, or serve of it what its sender may have."""
         access, request = self._access(item), item.message
         kind = type(request)
+        if kind in OF_SHARE_GROUPS and self._image.share_version < 1:
+            self._apis.handle(item, now)
+            return
         error = refusal_of(self._whole.get(kind, ()), access, request)
         if error is not NONE:
             self._refuse(item, error, now)
@@ -101,10 +101,13 @@ class AuthorizedApis:
         elif kind is MetadataRequest:
             self._name_topics(access, item, now)
         elif kind in self._parts and (kind not in OF_CONTROLLER or self._is_controller()):
-            self._serve_parts(item, *divide(self._parts[kind], access, request), now)
+            served, merge = divide(self._parts[kind], access, request)
+            if kind in ANSWERS:
+                merge = then(ANSWERS[kind](access, request), merge)
+            self._serve_parts(item, served, merge, now)
         else:
-            if kind in _LISTS:
-                self._merge(item, _LISTS[kind](access))
+            if kind in ANSWERS:
+                self._merge(item, ANSWERS[kind](access, request))
             self._apis.handle(item, now)
 
     def refuse_fetch(self, item: Request) -> Callable[[str], Errors]:
@@ -187,6 +190,8 @@ class AuthorizedApis:
         request = item.message
         if request.topics is not None:  # of one that is named twice there is one answer
             request = replace(request, topics=tuple(dict.fromkeys(request.topics)))
+        else:
+            access = access.quietly()
         served, merge = divide(PARTS[MetadataRequest], access, request)
         names = served.topics or ()
         creates = served.allow_auto_topic_creation and self._creates_topics
@@ -215,35 +220,3 @@ def _with_denied(merge: Callable[[Any], Any] | None, names: list[str]) -> Callab
         return replace(whole, topics=(*whole.topics, *refused_topics))
 
     return add
-
-
-def _listed_groups(access: Access) -> Callable[[Any], Any]:
-    """Whoever may describe the cluster sees all groups, others those that they may describe."""
-    if access.may_with_cluster(DESCRIBE, log_denied=False):
-        return lambda answer: answer
-
-    def only_described(answer: Any) -> Any:
-        seen = [
-            each
-            for each in answer.groups
-            if access.may(DESCRIBE, GROUP, each.group_id, log_denied=False)
-        ]
-        return replace(answer, groups=tuple(seen))
-
-    return only_described
-
-
-def _listed_transactions(access: Access) -> Callable[[Any], Any]:
-    def only_described(answer: Any) -> Any:
-        seen = [each for each in answer.transactions
-                if access.may(DESCRIBE, TRANSACTIONAL_ID, each[0])]  # fmt: skip
-        return replace(answer, transactions=tuple(seen))
-
-    return only_described
-
-
-_LISTS: dict[type, Callable[[Access], Callable[[Any], Any]]] = {
-    ListGroupsRequest: _listed_groups,
-    ListTransactionsRequest: _listed_transactions,
-}
-"""Requests for everything: what the sender may not describe is left out of the answer."""

@@ -17,8 +17,10 @@ from kafkasim.model.controller.common.authorization.privileges import (
     Check,
     Parts,
     of_config,
+    of_group,
     of_topic,
 )
+from kafkasim.model.controller.common.topics import name_problem
 from kafkasim.model.errors import Errors
 from kafkasim.model.messages import (
     ConsumerGroupDescribeRequest,
@@ -61,6 +63,15 @@ from kafkasim.model.messages.clients.acls import (
     TRANSACTIONAL_ID,
     WRITE,
 )
+from kafkasim.model.messages.share import (
+    AlterShareGroupOffsetsRequest,
+    DeleteShareGroupOffsetsRequest,
+    DescribedShareGroup,
+    DescribedShareGroupOffsets,
+    DescribeShareGroupOffsetsRequest,
+    ShareGroupDescribeRequest,
+)
+from kafkasim.model.records import TopicPartition
 
 
 def _of_epochs(access: Access, part: Any) -> Errors:
@@ -76,6 +87,13 @@ def _of_group(operation: str) -> Check:
         return Errors.NONE if allowed else GROUP_FAILED
 
     return error
+
+
+def _of_producers(access: Access, part: TopicPartition) -> Errors:
+    """Let a name that no topic may have be told from one that is refused (checkValidTopic)."""
+    if name_problem(part.topic) is not None or access.may(READ, TOPIC, part.topic):
+        return Errors.NONE
+    return TOPIC_FAILED
 
 
 def _of_transactional_id(access: Access, part: str) -> Errors:
@@ -117,7 +135,7 @@ PARTS: dict[type, Parts] = {
     DescribeProducersRequest: Parts(
         "partitions",
         "partitions",
-        of_topic(READ, lambda part: str(part.topic)),
+        _of_producers,
         lambda part, error: DescribeProducersPartition(part, error, ()),
     ),
     OffsetCommitRequest: Parts(
@@ -155,6 +173,30 @@ PARTS: dict[type, Parts] = {
         "groups",
         _of_group(DESCRIBE),
         lambda part, error: DescribedConsumerGroup(error, part),
+    ),
+    ShareGroupDescribeRequest: Parts(
+        "group_ids",
+        "groups",
+        _of_group(DESCRIBE),
+        lambda part, error: DescribedShareGroup(error, part),
+    ),
+    DescribeShareGroupOffsetsRequest: Parts(
+        "groups",
+        "groups",
+        of_group(DESCRIBE),
+        lambda part, error: DescribedShareGroupOffsets(part.group_id, error),
+    ),
+    AlterShareGroupOffsetsRequest: Parts(
+        "topics",
+        "responses",
+        of_topic(READ, lambda part: str(part[0])),
+        lambda part, error: (part[0], "", tuple([(number, error) for number, _ in part[1]])),
+    ),
+    DeleteShareGroupOffsetsRequest: Parts(
+        "topics",
+        "responses",
+        of_topic(READ, str),
+        lambda part, error: (part, "", error),
     ),
     DeleteGroupsRequest: Parts(
         "group_ids",

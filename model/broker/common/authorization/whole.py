@@ -68,6 +68,20 @@ from kafkasim.model.messages.clients.acls import (
     TRANSACTIONAL_ID,
     WRITE,
 )
+from kafkasim.model.messages.share import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsResponse,
+    DeleteShareGroupOffsetsRequest,
+    DeleteShareGroupOffsetsResponse,
+    DescribeShareGroupOffsetsRequest,
+    ShareAcknowledgeRequest,
+    ShareAcknowledgeResponse,
+    ShareFetchRequest,
+    ShareFetchResponse,
+    ShareGroupDescribeRequest,
+    ShareGroupHeartbeatRequest,
+    ShareGroupHeartbeatResponse,
+)
 from kafkasim.model.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
 NONE = Errors.NONE
@@ -117,8 +131,10 @@ def _coordinator(access: Access, request: FindCoordinatorRequest) -> Errors:
     return NONE
 
 
-def _subscription(access: Access, request: ConsumerGroupHeartbeatRequest) -> Errors:
-    """Refuse a subscription to topics that the member may not describe (KAFKA-18813)."""
+def _subscription(
+    access: Access, request: ConsumerGroupHeartbeatRequest | ShareGroupHeartbeatRequest
+) -> Errors:
+    """Refuse a subscription to topics that the member may not describe (KAFKA-18813, 18817)."""
     for topic in request.subscribed_topic_names or ():
         if not access.may(DESCRIBE, TOPIC, topic):
             return TOPIC_FAILED
@@ -145,6 +161,11 @@ WHOLE: dict[type, tuple[Check, ...]] = {
     HeartbeatRequest: (of_group(READ),),
     LeaveGroupRequest: (of_group(READ),),
     ConsumerGroupHeartbeatRequest: (of_group(READ), _subscription),
+    ShareGroupHeartbeatRequest: (of_group(READ), _subscription),
+    ShareFetchRequest: (of_group(READ),),
+    ShareAcknowledgeRequest: (of_group(READ),),
+    AlterShareGroupOffsetsRequest: (of_group(READ),),
+    DeleteShareGroupOffsetsRequest: (of_group(DELETE),),
     OffsetCommitRequest: (of_group(READ),),
     OffsetFetchRequest: (of_group(DESCRIBE),),
     OffsetDeleteRequest: (of_group(DELETE),),
@@ -155,6 +176,17 @@ WHOLE: dict[type, tuple[Check, ...]] = {
     DescribeQuorumRequest: (of_cluster(DESCRIBE),),
 }
 """What each request needs before any of it is looked at."""
+
+OF_SHARE_GROUPS = (
+    ShareGroupHeartbeatRequest,
+    ShareGroupDescribeRequest,
+    ShareFetchRequest,
+    ShareAcknowledgeRequest,
+    DescribeShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsRequest,
+    DeleteShareGroupOffsetsRequest,
+)
+"""What is refused as UNSUPPORTED_VERSION, whoever asks, where there are no share groups."""
 
 
 def refused(request: Any, error: Errors) -> Any:
@@ -182,6 +214,11 @@ _ERROR_FIRST: dict[type, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     EndTxnRequest: (EndTxnResponse, ()),
     FindCoordinatorRequest: (FindCoordinatorResponse, (-1, "")),
     DescribeAclsRequest: (DescribeAclsResponse, ((),)),
+    ShareGroupHeartbeatRequest: (ShareGroupHeartbeatResponse, ()),
+    ShareFetchRequest: (ShareFetchResponse, ()),
+    ShareAcknowledgeRequest: (ShareAcknowledgeResponse, ()),
+    AlterShareGroupOffsetsRequest: (AlterShareGroupOffsetsResponse, ()),
+    DeleteShareGroupOffsetsRequest: (DeleteShareGroupOffsetsResponse, ()),
 }
 """Answers that begin with the error of the request; what follows says nothing."""
 

@@ -26,6 +26,7 @@ from kafkasim.model.messages import (
     ListTransactionsRequest,
 )
 from kafkasim.model.records import (
+    COORDINATOR_TOPICS,
     GROUP_METADATA_TOPIC,
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
@@ -121,6 +122,13 @@ class TransactionApis:
             wanted = tuple(dict.fromkeys(partitions[each.transactional_id]))
             self._add_partitions(each, wanted, version, partial(add_result, index), now)
 
+    def _refusal(self, asked: AddPartitionsToTxnTransaction, tp: TopicPartition) -> Errors:
+        """Return why a partition is not added; nobody is asked whether a client may write to an
+        internal topic, so no client may (handleAddPartitionsToTxnRequest)."""
+        if tp.topic in COORDINATOR_TOPICS and not asked.verify_only:
+            return Errors.TOPIC_AUTHORIZATION_FAILED
+        return NONE if self._knows(tp) else Errors.UNKNOWN_TOPIC_OR_PARTITION
+
     def _add_partitions(
         self,
         asked: AddPartitionsToTxnTransaction,
@@ -129,10 +137,10 @@ class TransactionApis:
         done: Callable[[Results, int], None],
         now: int,
     ) -> None:
-        unknown = [tp for tp in partitions if not self._knows(tp)]
-        if unknown:  # one such partition fails the transaction
-            missing, other = Errors.UNKNOWN_TOPIC_OR_PARTITION, Errors.OPERATION_NOT_ATTEMPTED
-            done(tuple([(tp, missing if tp in unknown else other) for tp in partitions]), now)
+        refused = {tp: error for tp in partitions if (error := self._refusal(asked, tp))}
+        if refused:  # one such partition fails the transaction
+            other = Errors.OPERATION_NOT_ATTEMPTED
+            done(tuple([(tp, refused.get(tp, other)) for tp in partitions]), now)
             return
         producer = (asked.transactional_id, asked.producer_id, asked.producer_epoch)
         served = self._coordinator.partitions

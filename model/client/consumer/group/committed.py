@@ -11,7 +11,11 @@ from typing import TYPE_CHECKING, Any
 from kafkasim.model.channel import Failed
 from kafkasim.model.client.consumer.group.commits import UNKNOWN_COORDINATOR
 from kafkasim.model.client.consumer.subscription import FetchState
-from kafkasim.model.client.exceptions import KafkaTimeoutError, NoOffsetForPartitionError
+from kafkasim.model.client.exceptions import (
+    KafkaError,
+    KafkaTimeoutError,
+    NoOffsetForPartitionError,
+)
 from kafkasim.model.effects import Reply
 from kafkasim.model.errors import Errors
 from kafkasim.model.facts import HoleEntered
@@ -86,6 +90,9 @@ class CommittedOffsets:
         def on_response(response: Any, at: int) -> None:
             nonlocal attempts
             process = self._process
+            if (refusal := _refusal(response)) is not None:
+                process.out.append(Reply(call, None, refusal))
+                return
             if not self._must_ask_again(response, at):
                 offsets: dict[TopicPartition, Any] = {}
                 for p in response.partitions:
@@ -128,7 +135,9 @@ class CommittedOffsets:
 
     def _on_positions(self, version: int, response: Any, now: int) -> None:
         self._in_flight = False
-        if self._must_ask_again(response, now):
+        if (refusal := _refusal(response)) is not None:
+            self._poll.fail(refusal)
+        elif self._must_ask_again(response, now):
             self._attempts += 1
             self._not_before = now + self._lookup.backoff.after_us(self._attempts)
         elif version == self._subscription.version:  # else asked for an older assignment
@@ -166,3 +175,15 @@ class CommittedOffsets:
             topic_id = self._metadata.last_topic_ids.get(part.tp.topic, "")
             place = topic_id, part.tp.partition, self._config.group_id
             self._process.out.append(HoleEntered("epoch-of-a-deleted-topic", *place))
+
+
+def _refusal(response: Any) -> KafkaError | None:
+    """Return the exception over what the consumer may not have, which no retry helps against
+    (OffsetFetchResponseHandler)."""
+    if not isinstance(response, OffsetFetchResponse):
+        return None
+    if response.error is Errors.GROUP_AUTHORIZATION_FAILED:
+        return KafkaError(response.error.name, "committed offsets")
+    error = Errors.TOPIC_AUTHORIZATION_FAILED
+    topics = dict.fromkeys([each.tp.topic for each in response.partitions if each.error is error])
+    return KafkaError(error.name, ", ".join(topics)) if topics else None

@@ -17,6 +17,7 @@ from kafkasim.model.client.consumer.modern.member_state import (
     LocalAssignment,
     MemberState,
 )
+from kafkasim.model.client.exceptions import KafkaError
 from kafkasim.model.errors import Errors
 from kafkasim.model.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 
@@ -206,6 +207,10 @@ class HeartbeatManager:
             self._reset()
             self._next_us = now
             self._member.transition_to_fenced(now)
+        elif error is Errors.TOPIC_AUTHORIZATION_FAILED:
+            # The member stays as it is: its next heartbeats may find the missing entries added.
+            self._poll.fail(KafkaError(error.name, f"group {self._config.group_id}"))
+            self._poll.wake(now)
         elif error is not Errors.COORDINATOR_LOAD_IN_PROGRESS:
             self._member.transition_to_fatal(error, now)
 

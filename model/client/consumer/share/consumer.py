@@ -79,6 +79,7 @@ class KafkaShareConsumer:
         self.subscription = subscription = SubscriptionState()
         self.membership = membership = EpochMembership(random_uuid(process.rng))
         self._poll = poll = Poll(process, name, self._advance)
+        metadata.on_refused = poll.fail_for_topics
         self._requests = ShareConsumeRequestManager(
             config, membership.member_id, metadata, subscription, poll, self._on_acknowledged
         )

@@ -10,7 +10,8 @@ transaction by a request of its own before anything is written to it, and after 
 the client asks for a new epoch (KIP-360). With version 2 the brokers add partitions, and the answer
 to each EndTxn brings the next epoch (KIP-890).
 
-Left out: authorization errors, two-phase commit (KIP-939).
+A producer that may not have a producer id fails and may be initialized again (InitProducerId,
+KAFKA-13668). Left out: two-phase commit (KIP-939).
 """
 
 from __future__ import annotations
@@ -46,7 +47,13 @@ if TYPE_CHECKING:
     from kafkasim.model.client.producer.sequences import ProducerSequences
     from kafkasim.model.config import ProducerConfig
 
-FATAL_FOR_BATCHES = (Errors.PRODUCER_FENCED, Errors.INVALID_PRODUCER_ID_MAPPING)
+FATAL_FOR_BATCHES = (
+    Errors.PRODUCER_FENCED,
+    Errors.INVALID_PRODUCER_ID_MAPPING,
+    Errors.CLUSTER_AUTHORIZATION_FAILED,
+    Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    Errors.UNSUPPORTED_VERSION,
+)
 COMPLETING = (State.COMMITTING_TRANSACTION, State.ABORTING_TRANSACTION)
 IN_ERROR = (State.ABORTABLE_ERROR, State.FATAL_ERROR)
 
@@ -77,6 +84,7 @@ class TransactionalManager:
         self.coordinators: dict[CoordinatorType, tuple[int, str]] = {}  # (node id, address)
         self.pending_offsets: dict[TopicPartition, tuple[int, int, str]] = {}
         self.knows_abortable = sequences.knows_abortable
+        self.recovers_from_authorization = sequences.recovers_from_authorization
         self.transaction_version = 0  # in use; that of the last ApiVersions comes with the next one
         self.finalized_version = 0  # as the last ApiVersions response had it
         self._timeout_ms = config.transaction_timeout_ms
@@ -379,6 +387,16 @@ class TransactionalManager:
         """Let the transaction fail; one that is being aborted goes on."""
         if self.state is not State.ABORTING_TRANSACTION:
             self._set(State.ABORTABLE_ERROR, error)
+
+    def uninitialize(self, error: KafkaError) -> None:
+        """Fail what waits; initTransactions() may be called again (transitionToUninitialized)."""
+        requests, self._requests = self._requests, []
+        for request in requests:
+            request.result.fail(error)
+        self._set(State.UNINITIALIZED)
+        if self._pending is not None:
+            self._pending.result.fail(error)
+        self.last_error = None
 
     def abortable_if_possible(self, error: KafkaError) -> None:
         """Let the transaction fail; every modelled coordinator can raise the epoch (KIP-360)."""

@@ -85,6 +85,12 @@ COMMON: dict[Errors, Then] = {
 }
 """What follows from an error of any request, unless its class says otherwise."""
 
+UNAUTHORIZED = (
+    Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    Errors.CLUSTER_AUTHORIZATION_FAILED,
+)
+"""What a producer that asks for a producer id may be refused with."""
+
 MEANING = {
     Errors.INVALID_TRANSACTION_TIMEOUT: "transaction.timeout.ms is above the broker's"
     " transaction.max.timeout.ms",
@@ -106,6 +112,7 @@ class Transactions(Protocol):
 
     transactional_id: str
     knows_abortable: bool  # the client knows TRANSACTION_ABORTABLE
+    recovers_from_authorization: bool  # a refused InitProducerId may be sent again
     pending_offsets: dict[TopicPartition, tuple[int, int, str]]
 
     @property
@@ -265,6 +272,13 @@ class InitProducerId(TxnRequest):
 
     def message(self) -> Message:
         return self._message
+
+    def refuse(self, error: Errors) -> None:
+        """Let the producer be initialized again after it was refused, unless that is fatal."""
+        if error in UNAUTHORIZED and self.owner.recovers_from_authorization:
+            self.follow(Then.ABORTABLE, error)
+        else:
+            super().refuse(error)
 
     def handle(self, response: Any) -> None:
         if response.error:

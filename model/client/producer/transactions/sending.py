@@ -21,7 +21,11 @@ from kafkasim.model.client.exceptions import (
     TransactionAbortableError,
     TransactionAbortedError,
 )
-from kafkasim.model.client.producer.transactions.requests import CoordinatorType, TxnRequest
+from kafkasim.model.client.producer.transactions.requests import (
+    UNAUTHORIZED,
+    CoordinatorType,
+    TxnRequest,
+)
 from kafkasim.model.client.producer.transactions.states import State
 from kafkasim.model.errors import RETRIABLE, Errors
 from kafkasim.model.facts import HoleEntered
@@ -44,6 +48,10 @@ EXCEPTIONS: dict[Errors, type[KafkaError]] = {
     Errors.INVALID_PRODUCER_EPOCH: InvalidProducerEpochError,
     Errors.TRANSACTION_ABORTABLE: TransactionAbortableError,
 }
+
+
+def _is_unauthorized(error: KafkaError | None) -> bool:
+    return error is not None and error.error in [each.name for each in UNAUTHORIZED]
 
 
 class Batches(Protocol):
@@ -174,6 +182,12 @@ class TransactionalSending:
                 if incomplete:
                     assert manager.last_error is not None, manager.state
                     self._batches.abort(manager.last_error.error, False, now)
+                return
+            if manager.state is State.ABORTABLE_ERROR and _is_unauthorized(manager.last_error):
+                assert manager.last_error is not None
+                error_ = manager.last_error
+                self._batches.abort(error_.error, False, now)
+                manager.uninitialize(error_)
                 return
             if manager.aborts_batches and incomplete:
                 error = manager.last_error or TransactionAbortedError("TRANSACTION_ABORTED")

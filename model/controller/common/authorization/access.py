@@ -61,11 +61,16 @@ class AccessLog:
 class Access:
     """What the sender of one request may do."""
 
-    __slots__ = ("_log", "_peer")
+    __slots__ = ("_log", "_log_denied", "_peer")
 
-    def __init__(self, log: AccessLog, peer: Peer) -> None:
+    def __init__(self, log: AccessLog, peer: Peer, log_denied: bool = True) -> None:
         self._log = log
         self._peer = peer
+        self._log_denied = log_denied
+
+    def quietly(self) -> Access:
+        """Return the same, but no refusal is told: it was asked for everything."""
+        return Access(self._log, self._peer, log_denied=False)
 
     def may(self, operation: str, resource_type: str, name: str, log_denied: bool = True) -> bool:
         """Return whether it may do something with a resource.
@@ -74,7 +79,7 @@ class Access:
         """
         peer = self._peer
         action = Action(peer.principal, peer.host, operation, resource_type, name)
-        return self._log.allows(action, log_denied=log_denied)
+        return self._log.allows(action, log_denied=log_denied and self._log_denied)
 
     def may_with_any(self, operation: str, resource_type: str) -> bool:
         """Return whether there may be a resource of the type with which it may do something."""

@@ -12,7 +12,6 @@ from typing import Any
 from kafkasim.model.config import BrokerConfig
 from kafkasim.model.controller.common.client_quotas import (
     FRACTIONS,
-    MUTATION_RATE,
     entity_problem,
     entity_text,
 )
@@ -70,15 +69,14 @@ def _rates_problem(rates: dict[str, float | None]) -> str:
 
     Nothing is wrong with the removal of an unknown key.
     """
-    fractions = {**FRACTIONS, MUTATION_RATE: True}
     for key, rate in rates.items():
         if rate is None:
             continue
-        if key not in fractions:
+        if key not in FRACTIONS:
             return f"Invalid configuration key {key}"
         if rate <= 0:
             return f"Quota {key} must be greater than 0"
-        if not fractions[key] and rate % 1 > 1e-6:
+        if not FRACTIONS[key] and rate % 1 > 1e-6:
             return f"{key} cannot be a fractional value."
     return ""
 

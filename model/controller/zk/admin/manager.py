@@ -14,10 +14,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kafkasim.model.controller.common.topics import METADATA_TOPIC
+from kafkasim.model.controller.common.mutation_quota import (
+    ControllerMutationQuota,
+    ControllerMutationQuotaManager,
+)
+from kafkasim.model.controller.common.topics import METADATA_TOPIC, Charge, unlimited
 from kafkasim.model.controller.zk.admin import quotas
 from kafkasim.model.controller.zk.admin.refusals import not_controller
 from kafkasim.model.controller.zk.admin.settings import SettingsWriter
@@ -60,6 +65,8 @@ ANYWHERE = (
 """The requests that every broker serves, not only the controller."""
 
 Answer = Callable[[Any, int], None]
+Client = tuple[str, str]
+"""A client's user and client id."""
 
 
 class ZkAdminManager:
@@ -79,31 +86,61 @@ class ZkAdminManager:
         self.quotas = quotas.QuotaWriter(controller.process.out)
         self.purgatory = TopicPurgatory(controller.process.timers, image)
         self.queue = EventQueue(controller.process, controller.zk, LANE)
-        self.serving: dict[type, Callable[[Any, Answer], Steps]] = {
+        self._mutations = ControllerMutationQuotaManager(config, lambda: image.client_quotas)
+        self.charged: dict[type, Callable[[Any, Answer, Charge], Steps]] = {
             CreateTopicsRequest: self._create_topics,
             CreatePartitionsRequest: self._create_partitions,
             DeleteTopicsRequest: self._delete_topics,
+        }
+        self.serving: dict[type, Callable[[Any, Answer], Steps]] = {
             IncrementalAlterConfigsRequest: self._alter_configs,
             AlterClientQuotasRequest: self._alter_quotas,
             DescribeClientQuotasRequest: self._describe_quotas,
         }
 
-    def serve(self, request: Any, answer: Answer) -> None:
+    def serve(self, request: Any, client: Client | None, answer: Answer) -> None:
         """Serve a request, or refuse it because another broker is the controller.
 
-        ``answer(response, now)`` is called once, or never if the broker stops first.
+        ``client`` is who sent it, as quotas name him. ``answer(response, now)`` is called once, or
+        never if the broker stops first.
         """
         serve = self.serving.get(type(request))
-        if serve is not None:
+        if type(request) in self.charged:
+            self._put_charged(request, client, answer, anywhere=False)
+        elif serve is not None:
             self._put(request, serve, answer, anywhere=isinstance(request, ANYWHERE))
         elif isinstance(request, ElectLeadersRequest):
             self.controller.requests.serve(request, partial(self._elected, request, answer))
         else:
             self.controller.requests.serve(request, answer)
 
-    def create_anywhere(self, request: CreateTopicsRequest, answer: Answer) -> None:
-        """Create topics, whether this broker is the controller or not (createTopicsInZk)."""
-        self._put(request, self._create_topics, answer, anywhere=True)
+    def create_anywhere(
+        self, request: CreateTopicsRequest, client: Client | None, answer: Answer
+    ) -> None:
+        """Create topics, whether this broker is the controller or not (createTopicsInZk).
+
+        ``client`` None: a coordinator's topic, which takes from no quota; in Kafka it takes from
+        that of the client that looks for the coordinator, and is admitted all the same.
+        """
+        self._put_charged(request, client, answer, anywhere=True)
+
+    def _put_charged(
+        self, request: Any, client: Client | None, answer: Answer, *, anywhere: bool
+    ) -> None:
+        """Queue a request that takes partitions from its client's controller_mutation_rate; the
+        answer says how long he must wait (sendResponseMaybeThrottleWithControllerQuota)."""
+        serve = self.charged[type(request)]
+
+        def charged(_request: Any, _answer: Answer) -> Steps:
+            now, quota = self.queue.now, None
+            if client is not None:
+                quota = self._mutations.quota_for(*client, request.knows_quota, now)
+            if quota is None:
+                yield from serve(request, answer, unlimited)
+            else:
+                yield from serve(request, _throttling(quota, answer), quota.record)
+
+        self._put(request, charged, answer, anywhere=anywhere)
 
     def _put(
         self,
@@ -134,7 +171,7 @@ class ZkAdminManager:
             response = not_controller(request, self.image)
         answer(response, now)
 
-    def _create_topics(self, request: CreateTopicsRequest, answer: Answer) -> Steps:
+    def _create_topics(self, request: CreateTopicsRequest, answer: Answer, charge: Charge) -> Steps:
         """Create each topic, one after the other (KafkaApis.handleCreateTopicsRequest)."""
         times = Counter([topic.topic for topic in request.topics])
         outcomes: list[Outcome] = []
@@ -145,12 +182,14 @@ class ZkAdminManager:
             elif times[topic.topic] > 1:
                 outcome = (Errors.INVALID_REQUEST, "Found multiple entries for this topic.", 0)
             else:
-                outcome = yield from self.topics.create(topic)
+                outcome = yield from self.topics.create(topic, charge)
             outcomes.append(outcome)
         rows = [(topic.topic, outcome) for topic, outcome in zip(request.topics, outcomes)]
         self._answer_with_leaders(rows, request.timeout_ms, CreateTopicsResponse, answer)
 
-    def _create_partitions(self, request: CreatePartitionsRequest, answer: Answer) -> Steps:
+    def _create_partitions(
+        self, request: CreatePartitionsRequest, answer: Answer, charge: Charge
+    ) -> Steps:
         """Grow each topic, one after the other (handleCreatePartitionsRequest)."""
         times = Counter([topic.topic for topic in request.topics])
         rows: list[tuple[str, Outcome]] = []
@@ -162,7 +201,7 @@ class ZkAdminManager:
                 message = "The topic is queued for deletion."
                 outcome = (Errors.INVALID_TOPIC_EXCEPTION, message, 0)
             else:
-                outcome = yield from self.topics.grow(topic)
+                outcome = yield from self.topics.grow(topic, charge)
             rows.append((topic.topic, outcome))
         self._answer_with_leaders(
             rows,
@@ -194,7 +233,7 @@ class ZkAdminManager:
 
         self.purgatory.wait(ready, timeout_ms, done, self.queue.now)
 
-    def _delete_topics(self, request: DeleteTopicsRequest, answer: Answer) -> Steps:
+    def _delete_topics(self, request: DeleteTopicsRequest, answer: Answer, charge: Charge) -> Steps:
         """Mark topics for deletion; answer when they are gone (handleDeleteTopicsRequest).
 
         Of a topic that stands in several rows, one row gets the outcome.
@@ -216,7 +255,7 @@ class ZkAdminManager:
                 rows.append((found, topic_id, NONE, ""))
                 doomed[found] = (NONE, "")
         for name in doomed:
-            error, message, _ = yield from self.topics.delete(name)
+            error, message, _ = yield from self.topics.delete(name, charge)
             doomed[name] = (error, message)
         waiting = [name for name, (error, _) in doomed.items() if error is NONE]
 
@@ -256,3 +295,13 @@ class ZkAdminManager:
     def _describe_quotas(self, request: DescribeClientQuotasRequest, answer: Answer) -> Steps:
         response = yield from quotas.describe(request)
         answer(response, self.queue.now)
+
+
+def _throttling(quota: ControllerMutationQuota, answer: Answer) -> Answer:
+    """Return an answer that says how long the client must wait because of its quota."""
+
+    def answer_with_wait(response: Any, now: int) -> None:
+        wait_ms = quota.throttle_time_ms(now // 1000)
+        answer(replace(response, throttle_time_ms=wait_ms) if wait_ms else response, now)
+
+    return answer_with_wait

@@ -11,7 +11,13 @@ import random
 from typing import TYPE_CHECKING
 
 from kafkasim.model.controller.common.placement import UsableBroker, place
-from kafkasim.model.controller.common.topics import Refused, config_problem, name_problem, unified
+from kafkasim.model.controller.common.topics import (
+    Charge,
+    Refused,
+    config_problem,
+    name_problem,
+    unified,
+)
 from kafkasim.model.controller.zk.events import Steps
 from kafkasim.model.controller.zk.store.zk_data import (
     DELETE_TOPICS,
@@ -56,8 +62,11 @@ class TopicWriter:
 
     # ------------------------------------------------------------------------------------ create
 
-    def create(self, topic: CreatableTopic) -> Steps:
-        """Create a topic; return the outcome (ZkAdminManager.createTopics)."""
+    def create(self, topic: CreatableTopic, charge: Charge) -> Steps:
+        """Create a topic; return the outcome (ZkAdminManager.createTopics).
+
+        ``charge`` is asked last for its partitions, as in :meth:`grow`.
+        """
         if topic.topic in self._image.topic_names:
             return _exists(topic.topic)
         assigned = self._assignments(topic)
@@ -79,6 +88,8 @@ class TopicWriter:
                 return Errors.INVALID_TOPIC_EXCEPTION, message, 0
         if (wrong := _problem(topic, assigned)) is not None:
             return wrong.error, wrong.message, 0
+        if (refused := charge(len(assigned))) is not None:
+            return refused.error, refused.message, 0
         written = yield from self._write(topic, assigned)
         if written.error is ZkError.NODEEXISTS:
             return _exists(topic.topic)
@@ -132,7 +143,7 @@ class TopicWriter:
 
     # -------------------------------------------------------------------------------------- grow
 
-    def grow(self, topic: CreatePartitionsTopic) -> Steps:
+    def grow(self, topic: CreatePartitionsTopic, charge: Charge) -> Steps:
         """Add partitions to a topic; return the outcome (ZkAdminManager.createPartitions)."""
         if not topic.topic:  # ZooKeeper refuses the path
             return Errors.UNKNOWN_SERVER_ERROR, "Path must not end with / character", 0
@@ -153,6 +164,8 @@ class TopicWriter:
         replicas = self._new_replicas(topic, len(known), len(known[0][1].replicas))
         if isinstance(replicas, Refused):
             return replicas.error, replicas.message, 0
+        if (refused := charge(topic.count - len(known))) is not None:
+            return refused.error, refused.message, 0
         more = [(len(known) + n, ReplicaAssignment(each)) for n, each in enumerate(replicas)]
         assignment = TopicAssignment(found.data.topic_id, (*known, *more))
         (written,) = yield (SetData(path, assignment),)
@@ -186,9 +199,15 @@ class TopicWriter:
 
     # ------------------------------------------------------------------------------------ delete
 
-    def delete(self, topic: str) -> Steps:
+    def delete(self, topic: str, charge: Charge) -> Steps:
         """Name a topic under /admin/delete_topics; return the outcome. One that is named there
-        already is not an error (ZkAdminManager.deleteTopics)."""
+        already is not an error (ZkAdminManager.deleteTopics).
+
+        ``charge`` is asked first for the partitions that the metadata cache knows.
+        """
+        cached = self._image.topic_by_name(topic)
+        if (refused := charge(0 if cached is None else len(cached.partitions))) is not None:
+            return refused.error, refused.message, 0
         (known,) = yield (Exists(topic_path(topic)),)
         if known.error is not OK:
             message = f"Topic `{topic}` to delete does not exist"
