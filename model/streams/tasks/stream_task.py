@@ -110,6 +110,10 @@ class StreamTask(Task):
     async def complete_restoration(self) -> None:
         """Begin to process (completeRestoration).
 
+        The committed offsets come late if the thread has rejoined its group meanwhile: the
+        coordinator reads no request of a connection before it has answered the one before, here a
+        JoinGroup that waits for all members (SocketServer mutes the channel).
+
         Raises:
             KafkaTimeoutError: the committed offsets are not known in time; the task is tried again.
         """
