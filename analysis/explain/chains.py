@@ -136,6 +136,19 @@ PRECEDED: Mapping[str, Preceded] = {
         (MIRRORED, Before(("CheckpointEmitted",), COMMITTED, 2)),
         "group {group} would continue at {downstream} in the target",
     )),
+    "task-twice": Preceded(
+        (Before(("WorkStarted", "WorkStopped"), ("group", "work"), 4), GROUP),
+        "a worker runs on what the group has given to another one",
+        ("WorkStarted",),
+    ),
+    "mirror-replay": Preceded(
+        (MIRRORED, Before(("WorkStarted",), ("node",), 2), *HOST_RECORDS),
+        "{node} knows no later source offset",
+    ),
+    "tasks-uneven": Preceded(
+        (Before(("WorkAssigned",), ("group",), 6), GROUP),
+        "no rebalance follows that takes from {node} what it has above its share",
+    ),
     **dict.fromkeys(
         ("mirror-gap", "mirror-disorder", "skipped-at-failover", "internal-mirrored"),
         Preceded((MIRRORED, *HOST_RECORDS)),

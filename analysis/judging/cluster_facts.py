@@ -55,8 +55,8 @@ class ClusterFacts:
         if not name:
             if "." in node or getattr(fact, "topic_id", "") not in self._topic_ids:
                 return
-            if hasattr(fact, "group"):
-                return  # what a mirror reads, without a group: mirrors.py judges that
+            if hasattr(fact, "group") or hasattr(fact, "transactional_id"):
+                return  # what a mirror reads and in what transactions: mirrors.py judges that
             name = node
         elif node == WORLD and isinstance(fact, FaultStarted | FaultEnded):
             own = re.sub(rf"(?<![^+|]){re.escape(self._domain)}", "", fact.target)

@@ -28,7 +28,8 @@ ANOMALIES: tuple[str, ...] = (
     "lost-result", "duplicate-result", "accepted-again", "held-twice", "over-delivered",
     "share-skipped", "wrong-output", "wrong-state", "mirror-gap",
     "mirror-disorder", "translated-past", "needless-reread", "checkpoint-behind",
-    "checkpoint-regression", "skipped-at-failover", "internal-mirrored",
+    "checkpoint-regression", "skipped-at-failover", "internal-mirrored", "task-twice",
+    "tasks-uneven", "mirror-replay",
 )  # fmt: skip
 """What may go wrong in delivery, by Jepsen's names and ours; a scenario may permit it."""
 

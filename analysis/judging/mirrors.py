@@ -16,6 +16,7 @@ from itertools import pairwise
 from kafkasim.analysis.judging.finding import Finding
 from kafkasim.analysis.judging.promise import FactSource, follow
 from kafkasim.analysis.judging.source import PartitionKey
+from kafkasim.analysis.judging.workers import Workers
 from kafkasim.model import facts
 from kafkasim.model.connect.policies import POLICIES, DefaultReplicationPolicy, matches
 from kafkasim.model.connect.rules import MirrorRules
@@ -43,6 +44,15 @@ class MirrorSettings:
     offset_lag_max: int = 100
     others: tuple[str, ...] = ()
     """Its other nodes."""
+    zombie_us: int = 0
+    """How long a worker may run on what the group has given to another one."""
+    replay_us: int = 0
+    """How long ago a record was acknowledged at most that is copied again; 0: not judged."""
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """All its nodes."""
+        return (self.node, *self.others)
 
     @property
     def naming(self) -> DefaultReplicationPolicy:
@@ -104,6 +114,16 @@ class _Followed:
     reads: dict[PartitionKey, dict[int, int]] = field(default_factory=dict)
     positions: dict[PartitionKey, int] = field(default_factory=dict)
     removed: dict[PartitionKey, dict[int, None]] = field(default_factory=dict)
+    acked_us: dict[int, int] = field(default_factory=dict)  # by record id: by the target, first
+    # By source partition, of what it reads again first: the offset, how long ago its copy was
+    # acknowledged before the last one of the partition was, in µs, and the row and its time.
+    replays: dict[PartitionKey, tuple[int, int, int, int]] = field(default_factory=dict)
+
+    def note_replay(self, key: PartitionKey, offset: int, seq: int, t: int) -> None:
+        """Note from where a task copies a partition again."""
+        acked_us = {up: self.acked_us.get(each, -1) for up, each in self.read[key].items()}
+        if acked_us[offset] >= 0:
+            self.replays[key] = offset, max(acked_us.values()) - acked_us[offset], seq, t
 
 
 class Mirrored:
@@ -113,11 +133,13 @@ class Mirrored:
         self.mirrors = list(mirrors)
         self._by_node: dict[str, _Followed] = {}  # workers of one mirror share it
         for each in self.mirrors:
-            self._by_node |= dict.fromkeys((each.node, *each.others), _Followed())
+            self._by_node |= dict.fromkeys(each.nodes, _Followed())
         self._topics: dict[tuple[str, str], str] = {}  # (cluster, topic) -> its newest id
         self._acked: dict[PartitionKey, dict[int, int]] = {}  # offset -> record id
         self._copies: dict[PartitionKey, dict[int, int]] = {}  # the same, acknowledged to mirrors
         self._final: dict[PartitionKey, list[tuple[int, int]]] = {}  # (offset, record id)
+        # By partition and producer: offset of a marker, and whether it commits.
+        self._markers: dict[tuple[PartitionKey, int], dict[int, bool]] = {}
         # By group and partition, in order: the row, and how far the group had come by then.
         self._done: dict[tuple[str, PartitionKey], list[tuple[int, int]]] = {}
         # The same of the positions at which its members began.
@@ -129,6 +151,7 @@ class Mirrored:
         self._faults = 0  # that have not ended
         self._fault_us = 0  # when the last one began or ended
         self._end_us = 0
+        self._workers = [Workers(trace, each.nodes, each.zombie_us) for each in self.mirrors]
         if self.mirrors:
             follow(trace, self)
 
@@ -138,19 +161,25 @@ class Mirrored:
         """Take the id of a topic."""
         self._topics[node.partition(".")[0], fact.topic] = fact.topic_id
 
-    def on_Acked(self, _seq: int, _t: int, node: str, fact: facts.Acked) -> None:
+    def on_Acked(self, _seq: int, t: int, node: str, fact: facts.Acked) -> None:
         """Take what a cluster has acknowledged, to mirrors and to others."""
         if fact.base_offset >= 0:
-            every = self._copies if node in self._by_node else self._acked
+            followed = self._by_node.get(node)
+            if followed is not None:
+                for each in fact.record_ids:
+                    followed.acked_us.setdefault(each, t)
+            every = self._acked if followed is None else self._copies
             known = every.setdefault((fact.topic_id, fact.partition), {})
             known.update(enumerate(fact.record_ids, fact.base_offset))
 
-    def on_Polled(self, _seq: int, t: int, node: str, fact: facts.Polled) -> None:
+    def on_Polled(self, seq: int, t: int, node: str, fact: facts.Polled) -> None:
         """Take what a mirror has read, and what was gone before it came there."""
         followed = self._by_node.get(node)
         if followed is not None:
             key = fact.topic_id, fact.partition
             known = followed.read.setdefault(key, {})
+            if fact.offsets and fact.offsets[0] in known and key not in followed.replays:
+                followed.note_replay(key, fact.offsets[0], seq, t)
             known.update(zip(fact.offsets, fact.record_ids, strict=True))
             followed.reads.setdefault(key, {}).update(dict.fromkeys(fact.offsets, t))
             first_reads = followed.first_reads.setdefault(key, {})
@@ -218,21 +247,35 @@ class Mirrored:
         index = bisect_left(done, (seq, -1))
         return done[index - 1][1] if index else -1
 
+    def on_MarkerWritten(self, _seq: int, _t: int, _node: str, fact: facts.MarkerWritten) -> None:
+        """Take the end of a transaction in a partition."""
+        place = (fact.topic_id, fact.partition), fact.producer_id
+        self._markers.setdefault(place, {})[fact.offset] = fact.committed
+
+    def _is_committed(self, key: PartitionKey, producer_id: int, offset: int) -> bool:
+        """Return whether the next marker of a producer, if it has any, commits a batch."""
+        markers = self._markers.get((key, producer_id), {})
+        return markers.get(min([at for at in markers if at > offset], default=-1), True)
+
     def on_FinalReplica(self, _seq: int, _t: int, _node: str, fact: facts.FinalReplica) -> None:
-        """Take a leader's log at the end."""
+        """Take a leader's log at the end, without what transactions have aborted or left open."""
         if not fact.leading:
             return
         ids = iter(fact.record_ids)
-        batches = zip(fact.base_offsets, fact.record_counts, strict=True)
-        self._final[fact.topic_id, fact.partition] = [
-            (base + place, next(ids)) for base, records in batches for place in range(records)
-        ]
+        key, end = (fact.topic_id, fact.partition), fact.last_stable_offset
+        batches = zip(fact.base_offsets, fact.record_counts, fact.producer_ids, strict=True)
+        self._final[key] = final = []
+        for base, records, producer in batches:
+            own = [(base + place, next(ids)) for place in range(records)]
+            if base < end and self._is_committed(key, producer, base):
+                final += own
 
     # The end.
 
     def finish(self) -> list[Finding]:
         """Return all findings."""
-        return [found for mirror in self.mirrors for found in self._of(mirror)]
+        work = [found for each in self._workers for found in each.finish()]
+        return [found for mirror in self.mirrors for found in self._of(mirror)] + work
 
     def _of(self, mirror: MirrorSettings) -> Iterator[Finding]:
         for copied in self._copied(mirror):
@@ -241,6 +284,14 @@ class Mirrored:
             yield from _disorder(copied)
         yield from self._translations(mirror)
         yield from self._behind(mirror)
+        for key, (offset, age_us, seq, t) in self._by_node[mirror.node].replays.items():
+            if age_us > mirror.replay_us > 0:
+                text = (
+                    f"a task copies the partition again from offset {offset} on, whose copy was"
+                    f" acknowledged {age_us / 1e6:.1f} s before the last one; after"
+                    f" {mirror.replay_us / 1e6:.1f} s its source offset should have been committed"
+                )
+                yield Finding("mirror-replay", *key, text, offset=offset, seq=seq, t_us=t)
         for group, copied, skipped, _ in self._failovers(mirror):
             if skipped:
                 text = (
@@ -256,7 +307,7 @@ class Mirrored:
     def figures(self) -> list[str]:
         """Return a line for each mirror, and for each group that has failed over."""
         lines = []
-        for mirror in self.mirrors:
+        for mirror, workers in zip(self.mirrors, self._workers, strict=True):
             heartbeats = mirror.naming.is_heartbeats
             every = [each for each in self._copied(mirror) if not heartbeats(each.topic)]
             lost = sum(
@@ -271,6 +322,7 @@ class Mirrored:
                 + (f"; {mirror.source} had removed {removed} before they were read" * (removed > 0))
                 + (f"; {mirror.target} has removed {gone} since they were copied" * (gone > 0))
             )
+            lines += [f"workers {mirror.source}->{mirror.target}: {each}" for each in workers.told]
             groups: dict[str, list[int]] = {}
             for group, _, skipped, again in self._failovers(mirror):
                 sums = groups.setdefault(group, [0, 0])

@@ -23,6 +23,12 @@ SOURCE_CONSUMER, PRODUCER = "source.consumer.", "producer.override."
 """What is in front of the settings of clients: of those that read A, of the one that writes records
 to B."""
 
+FLUSH_MS = 5000
+"""The default of offset.flush.timeout.ms."""
+
+GRACEFUL_MS = 5000
+"""The default of task.shutdown.graceful.timeout.ms."""
+
 
 @dataclass(frozen=True)
 class MirrorConfig(WorkerSettings):
@@ -77,6 +83,22 @@ class MirrorConfig(WorkerSettings):
         """
         seconds = self.refresh_groups_interval_seconds + self.emit_checkpoints_interval_seconds
         return (self.offset_flush_interval_ms + 1000 * seconds) * self.emit_checkpoints_enabled
+
+    @property
+    def zombie_ms(self) -> int:
+        """How long a worker that has lost its group may run what others have been given.
+
+        Its session ends, it looks for the coordinator, and its tasks stop.
+        """
+        return self.session_timeout_ms + self.heartbeat_interval_ms + GRACEFUL_MS
+
+    @property
+    def replay_ms(self) -> int:
+        """How old an acknowledgement is at most whose record a task copies again.
+
+        Source offsets are committed every offset.flush.interval.ms, within offset.flush.timeout.ms.
+        """
+        return self.offset_flush_interval_ms + FLUSH_MS
 
     def worker(self, group_id: str, client_id: str) -> WorkerConfig:
         """Return the settings of a worker's membership in its group."""

@@ -60,6 +60,7 @@ from kafkasim.model.facts.clients import (
     SendFailed,
     SequencesRewritten,
     SubscribedByPattern,
+    WorkAssigned,
     WorkStarted,
     WorkStopped,
 )
@@ -440,6 +441,7 @@ __all__ = [
     "VerificationSkipped",
     "VotersChanged",
     "Waiting",
+    "WorkAssigned",
     "WorkStarted",
     "WorkStopped",
     "ZkControllerWrite",

@@ -260,17 +260,30 @@ class CheckpointEmitted:
 
 
 @value
-class WorkStarted:
-    """A worker of Connect starts a connector or a task that the group has given it."""
+class WorkAssigned:
+    """A worker of Connect has an assignment: what it is to run in this generation."""
 
     group: str
-    work: str  # MirrorSourceConnector, MirrorSourceConnector-0
-    generation: int  # of the group
+    generation: int
+    leads: bool  # whether it is the group's leader
+    running_work: tuple[
+        str, ...
+    ]  # MirrorSourceConnector is a connector, MirrorSourceConnector-0 a task
+    delay_us: int  # after which the group rebalances again; 0: not by itself
+
+
+@value
+class WorkStarted:
+    """A worker of Connect starts a connector or a task."""
+
+    group: str
+    work: str
 
 
 @value
 class WorkStopped:
-    """A worker of Connect has stopped a connector or a task."""
+    """A connector or a task has stopped on a worker of Connect."""
 
     group: str
     work: str
+    reason: str = ""  # why a task has failed; "": its worker has stopped it

@@ -25,14 +25,15 @@ from kafkasim.model.connect.workers.configs import (
     ClusterConfigState,
     ConnectorConfig,
     TaskConfig,
+    TaskCount,
     TasksCommit,
 )
 from kafkasim.model.connect.workers.coordinator import Assigned
 from kafkasim.model.connect.workers.process import RestRequest
-from kafkasim.model.connect.workers.rules import WorkerRules
 from kafkasim.model.connect.workers.work import CONNECTOR, Work
-from kafkasim.model.facts import WorkStarted, WorkStopped
+from kafkasim.model.facts import WorkAssigned, WorkStarted, WorkStopped
 from kafkasim.model.records import TopicPartition
+from kafkasim.scenarios.running.exactly_once import Checks, transactional_id
 from kafkasim.scenarios.running.mirroring import Flow, again, create, internal_topic, poll
 from kafkasim.scenarios.running.working import CONNECTORS, Running, Worker
 from kafkasim.sim.apps.client_port import ClientPort
@@ -51,13 +52,11 @@ RETRY_MIN_MS, RETRY_MAX_MS = 250, 60_000
 class Herder:
     """The herder of one incarnation of a worker."""
 
-    def __init__(
-        self, port: ClientPort, flow: Flow, configs: Mapping[str, Config], rules: WorkerRules
-    ) -> None:
+    def __init__(self, port: ClientPort, flow: Flow, configs: Mapping[str, Config]) -> None:
         self._port = port
         self._worker = Worker(port, flow, configs)
         self._flow = flow
-        self._rules = rules
+        self._rules = flow.worker_rules
         self._store = ClusterConfigState()  # as the config topic has been read
         self._configs = self._store  # as the herder has looked at it last
         self._assigned: Assigned | None = None
@@ -72,6 +71,7 @@ class Herder:
         self._needs_rebalance = False
         self._changed: dict[str, None] = {}  # connectors whose tasks have new settings
         self._stopping = asyncio.Event()
+        self._fencing = asyncio.Lock()
 
     async def run(self) -> None:
         """Work until the process is asked to stop."""
@@ -104,7 +104,7 @@ class Herder:
         await self._port.call("configs.assign", (self._configs_tp,))
         while max(self._store.offset, 0) < await self._end():
             await self._read()
-        self._configs = self._store
+        self._configs, self._needs_rebalance, self._changed = self._store, False, {}
 
     # The config topic.
 
@@ -150,13 +150,16 @@ class Herder:
         while self._store.offset <= offset:
             await asyncio.sleep(0.01)
 
+    async def _catch_up(self) -> None:
+        end = await self._end()
+        while max(self._store.offset, 0) < end:
+            await asyncio.sleep(0.01)
+
     async def _read_to_end(self) -> bool:
         """Catch up with the config topic; leave the group if that takes too long."""
         try:
             async with asyncio.timeout(self._flow.config.worker_sync_timeout_ms / 1000):
-                end = await self._end()
-                while max(self._store.offset, 0) < end:
-                    await asyncio.sleep(0.01)
+                await self._catch_up()
         except TimeoutError:
             await self._port.call("worker.leave", "taking too long to read the log")
             await self._back_off()
@@ -222,6 +225,12 @@ class Herder:
         self._scheduled_us = self._port.now_us + delay_ms * 1000 if delay_ms else NEVER_US
         self._resolved = False
         self._revoked = bool(assigned.assignment.revoked)
+        work = tuple([str(each) for each in sorted(assigned.running)])
+        self._port.record(
+            WorkAssigned(
+                self._flow.group_id, assigned.generation, assigned.leads, work, delay_ms * 1000
+            )
+        )
 
     async def _handle_completed(self) -> bool:
         """Start what the last assignment brought; return False if the worker joins again.
@@ -282,9 +291,10 @@ class Herder:
     async def _start_work(self, assigned: Assigned) -> None:
         for work in sorted(assigned.running):
             if work not in self._running:
-                self._port.record(WorkStarted(self._flow.group_id, str(work), assigned.generation))
+                self._port.record(WorkStarted(self._flow.group_id, str(work)))
                 settings = self._configs.tasks.get(work)
-                self._running[work] = self._worker.start(work, settings, self._request)
+                checks = self._checks(work, self._configs.generations.get(work.connector, -1))
+                self._running[work] = self._worker.start(work, settings, self._request, checks)
 
     async def _stop_work(self, works: tuple[Work, ...]) -> None:
         """Stop connectors and tasks, all at a time."""
@@ -306,25 +316,78 @@ class Herder:
         settings = running.task_settings(self._flow.config.tasks_max)
         if settings == self._configs.tasks_of(connector):
             return
-        if assigned.leads:
-            error = await self._publish(connector, settings)
-        elif not self._flow.config.dedicated_mode_enable_internal_rest:
-            error = "this worker cannot reach the leader"
-        else:
-            request = RestRequest(connector, tuple(settings))
-            error = await self._port.call("worker.ask", assigned.assignment.leader_url, request)
+        error = await self._ask_leader(RestRequest(connector, tuple(settings)))
         if error:
             wait_ms = min(RETRY_MIN_MS << min(attempt, 8), RETRY_MAX_MS)
             at = self._port.now_us + wait_ms * 1000
             self._requests.append((at, lambda: self._reconfigure(connector, attempt + 1)))
 
+    async def _ask_leader(self, request: RestRequest) -> str:
+        """Have the leader do something, here or by REST; return its error, or ""."""
+        assert self._assigned is not None, request
+        if self._assigned.leads:
+            return await self._do(request)
+        if not self._flow.config.dedicated_mode_enable_internal_rest:
+            return "this worker is not able to communicate with the leader of the cluster"
+        url = self._assigned.assignment.leader_url
+        return str(await self._port.call("worker.ask", url, request))
+
+    async def _do(self, request: RestRequest) -> str:
+        """Do what a worker asks of the leader; return an error, or ""."""
+        try:
+            if request.settings is None:
+                return await self._fence(request.connector)
+            return await self._publish(request.connector, list(request.settings))
+        except KafkaError as error:
+            return str(error)
+
     async def _publish(self, connector: str, settings: list[Any]) -> str:
         """Write the settings of a connector's tasks as the leader; return an error, or ""."""
         tasks = [TaskConfig(Work(connector, n), each) for n, each in enumerate(settings)]
-        try:
-            await self._write(*tasks, TasksCommit(connector, len(tasks)))
-        except KafkaError as error:
-            return str(error)
+        await self._write(*tasks, TasksCommit(connector, len(tasks)))
+        return ""
+
+    # Exactly-once source tasks.
+
+    def _checks(self, work: Work, generation: int) -> Checks:
+        """Return what a task asks before it may write (startExactlyOnceSourceTask)."""
+
+        async def fence() -> None:
+            error = await self._ask_leader(RestRequest(work.connector, None))
+            if error:
+                raise KafkaError("CONNECT", f"Failed to perform zombie fencing: {error}")
+
+        async def verify() -> None:
+            """(verifyTaskGenerationAndOwnership)"""
+            await self._catch_up()
+            if self._store.generations.get(work.connector, -1) != generation:
+                raise KafkaError("CONNECT", f"{work}: there is a new set of task configs")
+            if self._assigned is None or work not in self._assigned.running:
+                raise KafkaError("CONNECT", f"{work} has already been revoked from this worker")
+
+        return Checks(fence, verify)
+
+    async def _fence(self, connector: str) -> str:
+        """Fence the producers of earlier tasks; return an error, or "" (doFenceZombieSourceTasks).
+
+        One task before and after needs none: the new one takes the transactional id over.
+        """
+        async with self._fencing:
+            await self._catch_up()
+            state = self._store
+            if connector not in state.pending:
+                return ""
+            before, after = state.fenced.get(connector), len(state.tasks_of(connector))
+            if before is not None and (before, after) != (1, 1):
+                group = self._flow.group_id
+                ids = [transactional_id(group, Work(connector, task)) for task in range(before)]
+                fenced = await self._port.call("target-admin.fence_producers", tuple(ids))
+                for name, error, *_ in fenced:
+                    if error:
+                        return f"{name}: {error.name}"
+            if self._store.generations != state.generations:
+                return "a new set of task configs was generated"
+            await self._write(TaskCount(connector, after))
         return ""
 
     async def _serve(self) -> None:
@@ -333,7 +396,7 @@ class Herder:
             request, *place = await self._port.call("worker.serve")
             error = "this worker is not the leader"
             if self._assigned is not None and self._assigned.leads:
-                error = await self._publish(request.connector, list(request.settings))
+                error = await self._do(request)
             await self._port.call("worker.answer", *place, error)
 
 
@@ -343,8 +406,7 @@ class WorkerApplication:
 
     flow: Flow
     configs: Mapping[str, Config]  # of its clients
-    rules: WorkerRules
 
     async def __call__(self, port: ClientPort) -> None:
         """Run the herder of one incarnation."""
-        await Herder(port, self.flow, self.configs, self.rules).run()
+        await Herder(port, self.flow, self.configs).run()

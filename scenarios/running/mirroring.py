@@ -2,8 +2,7 @@
 
 Each loop is a thread of the node's process. Records of internal topics carry an id; what they say
 is in :class:`Contents`. A node without a group runs every task itself; those of a group are run by
-``herding.py``. Left out: the source offsets of heartbeats (they are always 0), exactly-once source
-tasks.
+``herding.py``. Left out: the source offsets of heartbeats (they are always 0).
 """
 
 from __future__ import annotations
@@ -16,10 +15,11 @@ from itertools import count
 from typing import Any, NamedTuple, Protocol
 
 from kafkasim.model.client.exceptions import KafkaError
-from kafkasim.model.connect.config import MirrorConfig
+from kafkasim.model.connect.config import FLUSH_MS, MirrorConfig
 from kafkasim.model.connect.offset_syncs import OffsetSync, OffsetSyncWriter
 from kafkasim.model.connect.policies import HEARTBEATS
 from kafkasim.model.connect.rules import MirrorRules
+from kafkasim.model.connect.workers.rules import WorkerRules
 from kafkasim.model.errors import Errors
 from kafkasim.model.facts import OffsetSynced
 from kafkasim.model.facts.names import MIRRORS
@@ -32,9 +32,6 @@ POLL_MS = 1000
 
 RETRY_S = 1.0
 """How long a loop waits after an error of its clients."""
-
-AWAIT_US = 5_000_000
-"""The default of offset.flush.timeout.ms."""
 
 SIZE = 100
 """Bytes of a mirrored record, and of one of an internal topic."""
@@ -75,6 +72,7 @@ class Flow:
     clients: Mapping[str, Mapping[str, Any]]  # what they are told, by what is in front of it
     rules: MirrorRules
     contents: Contents
+    worker_rules: WorkerRules = field(default_factory=WorkerRules)
     emits_back: bool  # whether its node emits the heartbeats of B→A, too: no other mirror does
 
     def remote(self, tp: TopicPartition) -> TopicPartition:
@@ -264,13 +262,27 @@ class SourceTask:
             for tp, batch in records.items():
                 for offset, value, key, timestamp in batch:
                     await self._send(tp, offset, value, key, timestamp)
+            await self._batch_dispatched()
         self._stopped.set()
+
+    async def _batch_dispatched(self) -> None:
+        """Do what follows on the records of a poll(): here nothing."""
 
     async def _settle(self) -> None:
         """Wait for acknowledgements, as a task that ends (SubmittedRecords.awaitAllMessages)."""
-        until_us = self._port.now_us + AWAIT_US
+        until_us = self._port.now_us + FLUSH_MS * 1000
         while any(self._submitted.values()) and self._port.now_us < until_us:
             await asyncio.sleep(0.01)
+
+    async def _all_acknowledged(self) -> bool:
+        """Wait for all that is on its way now; return False after offset.flush.timeout.ms."""
+        sent = [entry for submitted in self._submitted.values() for entry in submitted]
+        until_us = self._port.now_us + FLUSH_MS * 1000
+        while not all(acknowledged for _, acknowledged in sent):
+            if self._port.now_us >= until_us:
+                return False
+            await asyncio.sleep(0.01)
+        return True
 
     async def _assign(self, partitions: tuple[TopicPartition, ...]) -> None:
         """Begin behind the stored offsets; without one, where auto.offset.reset says: earliest."""
@@ -304,8 +316,12 @@ class SourceTask:
             self._committable[tp] = submitted.popleft()[0]
         _, down, *_ = answer.result()
         if down >= 0:  # with acks=0 nobody knows (RecordMetadata.hasOffset)
-            self._writer.acknowledged(OffsetSync(tp, entry[0], down))
-            self._fire()
+            self._acknowledged(OffsetSync(tp, entry[0], down))
+
+    def _acknowledged(self, sync: OffsetSync) -> None:
+        """Write an offset sync for a copied record, if one is due."""
+        self._writer.acknowledged(sync)
+        self._fire()
 
     def _fire(self) -> None:
         for sync in self._writer.take():
@@ -326,6 +342,9 @@ class SourceTask:
         """Commit the source offsets, and let delayed syncs go (SourceTaskOffsetCommitter)."""
         self._writer.promote()
         self._fire()
+        rules = self._flow.worker_rules
+        if not rules.commits_each_partition() and not await self._all_acknowledged():
+            return
         for tp, offset in self._committable.items():
             if self._stored.get(tp) != offset:
                 self._stored[tp] = offset

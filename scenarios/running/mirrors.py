@@ -106,12 +106,14 @@ class Mirrors:
         """
         given = divided(table.config)
         config = MirrorConfig.from_properties(given[""])
+        rules = self._members[table.target].cluster.settings.rules()
         return Flow(
             source=table.source,
             target=table.target,
             config=config,
             clients=given,
-            rules=self._members[table.target].cluster.settings.rules().mirror,
+            rules=rules.mirror,
+            worker_rules=rules.connect,
             contents=Contents(number, self._members[table.target].cluster.clients.control.mirrored),
             emits_back=config.emit_heartbeats_enabled and not back,
         )
@@ -145,10 +147,7 @@ class Mirrors:
 
     def _start_worker(self, host: Host, flow: Flow) -> None:
         """Start one worker of a flow."""
-        rules = self._members[flow.target].cluster.settings.rules().connect
-        application = WorkerApplication(
-            flow=flow, configs=client_configs(host.name, flow), rules=rules
-        )
+        application = WorkerApplication(flow=flow, configs=client_configs(host.name, flow))
         self._launch(host, application, partial(self._worker, host.name, flow))
 
     def _launch(self, host: Host, application: Application, process: MakeProcess) -> None:
@@ -168,19 +167,19 @@ class Mirrors:
     def _worker(
         self, name: str, flow: Flow, files: Files, rng: random.Random, now: int
     ) -> WorkerProcess:
-        rules = self._members[flow.target].cluster.settings.rules()
+        rules = self._members[flow.target].cluster.settings.rules().client
         target, configs = self._bootstrap(flow.target), client_configs(name, flow)
         return WorkerProcess(
             name,
             target,
             {client: configs[client] for client in OF_WORKERS},
-            rules.client,
+            rules,
             files,
             rng,
             now,
             self._of_source(flow),
             flow.config.worker(flow.group_id, name),
-            rules.connect,
+            flow.worker_rules,
         )
 
     def _of_source(self, flow: Flow) -> dict[str, tuple[str, ...]]:
@@ -259,6 +258,8 @@ class Mirrors:
                 flow.config.groups_exclude,
                 flow.config.offset_lag_max,
                 tuple([host.name for host in hosts[1:]]),
+                flow.config.zombie_ms * 1000,
+                flow.config.replay_ms * 1000,
             )
             for hosts, flow in self._flows
         ]

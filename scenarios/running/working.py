@@ -10,12 +10,19 @@ from typing import Any, Protocol
 
 from kafkasim.model.client.exceptions import KafkaError
 from kafkasim.model.config import Config, ConsumerConfig
+from kafkasim.model.connect.config import GRACEFUL_MS
 from kafkasim.model.connect.workers.work import CONNECTOR, Work
+from kafkasim.model.facts import WorkStopped
 from kafkasim.model.records import TopicPartition
 from kafkasim.scenarios.running.checkpointing import (
     CHECKPOINT_TASK_CLIENTS,
     CheckpointConnector,
     CheckpointTask,
+)
+from kafkasim.scenarios.running.exactly_once import (
+    Checks,
+    ExactlyOnceSourceTask,
+    transactional_id,
 )
 from kafkasim.scenarios.running.mirroring import (
     SOURCE_TASK_CLIENTS,
@@ -32,9 +39,6 @@ SOURCE, HEARTBEAT, CHECKPOINT = CONNECTORS = (
     "MirrorSourceConnector", "MirrorHeartbeatConnector", "MirrorCheckpointConnector",
 )  # fmt: skip
 """MirrorMaker.CONNECTOR_CLASSES."""
-
-GRACEFUL_S = 5
-"""The default of task.shutdown.graceful.timeout.ms."""
 
 Request = Callable[[str], None]
 """Asks for new task settings of a connector (ConnectorContext.requestTaskReconfiguration)."""
@@ -64,11 +68,23 @@ class Worker:
     configs: Mapping[str, Config]
     numbers: count[int] = field(default_factory=count)
 
-    def start(self, work: Work, settings: Any, request: Request) -> Running:
+    def start(self, work: Work, settings: Any, request: Request, checks: Checks) -> Running:
         """Start a connector, or a task with its settings."""
         if work.task == CONNECTOR:
             return _CONNECTORS[work.connector](self, lambda: request(work.connector))
-        return RunningTask(self, work, settings)
+        return RunningTask(self, work, settings, checks)
+
+    def config_of(self, client: str, work: Work) -> Config:
+        """Return the settings of a task's client; of one that uses transactions, with them."""
+        config = self.configs[client]
+        if not self.flow.config.exactly_once or work.connector != SOURCE:
+            return config
+        if isinstance(config, ConsumerConfig):
+            return config.with_properties({"isolation.level": "read_committed"})
+        if client == "producer":
+            own = transactional_id(self.flow.group_id, work)
+            return config.with_properties({"enable.idempotence": True, "transactional.id": own})
+        return config
 
 
 class RunningConnector:
@@ -167,24 +183,38 @@ class Given:
 class RunningTask:
     """A task with its clients."""
 
-    def __init__(self, worker: Worker, work: Work, settings: Any) -> None:
+    def __init__(self, worker: Worker, work: Work, settings: Any, checks: Checks) -> None:
         self._worker = worker
+        self._work = work
         self._suffix = f"#{work}/{next(worker.numbers)}"
         self._opened: list[str] = []
         self._source: SourceTask | None = None
-        self._steps = asyncio.create_task(self._run(work, settings))
+        self._steps = asyncio.create_task(self._run(settings, checks))
 
     def task_settings(self, tasks_max: int) -> list[Any]:
         """Return none: a task has no tasks."""
         return []
 
-    async def _run(self, work: Work, settings: Any) -> None:
+    async def _run(self, settings: Any, checks: Checks) -> None:
+        """Run the task; one that raises has failed, and stays so until it is started again."""
+        try:
+            await self._do(settings, checks)
+        except KafkaError as error:
+            told = WorkStopped(self._worker.flow.group_id, str(self._work), str(error))
+            self._worker.port.record(told)
+
+    async def _do(self, settings: Any, checks: Checks) -> None:
         port, flow = self._worker.port, self._worker.flow
-        if work.connector == SOURCE:
+        if self._work.connector == SOURCE:
             await self._open(*SOURCE_TASK_CLIENTS)
-            self._source = SourceTask(port, flow, Given(partitions=settings), self._suffix)
+            given = Given(partitions=settings)
+            self._source = (
+                ExactlyOnceSourceTask(port, flow, given, self._suffix, checks)
+                if flow.config.exactly_once
+                else SourceTask(port, flow, given, self._suffix)
+            )
             await self._source.run()
-        elif work.connector == CHECKPOINT:
+        elif self._work.connector == CHECKPOINT:
             await self._open(*CHECKPOINT_TASK_CLIENTS)
             await CheckpointTask(port, flow, Given(groups=settings), self._suffix).run()
         else:
@@ -193,15 +223,16 @@ class RunningTask:
 
     async def _open(self, *names: str) -> None:
         for name in names:
-            await self._worker.port.call("open", name + self._suffix, self._worker.configs[name])
+            config = self._worker.config_of(name, self._work)
+            await self._worker.port.call("open", name + self._suffix, config)
             self._opened.append(name)
 
     async def stop(self) -> None:
         """Stop copying, commit, and close the clients, within the graceful timeout."""
         port = self._worker.port
         try:
-            async with asyncio.timeout(GRACEFUL_S):
-                if self._source is not None:
+            async with asyncio.timeout(GRACEFUL_MS / 1000):
+                if self._source is not None and not self._steps.done():
                     await self._source.finish()
         except (TimeoutError, KafkaError):
             pass  # it is cancelled where it stands
@@ -212,7 +243,7 @@ class RunningTask:
                 await port.call(f"{name}{self._suffix}.wakeup")
             released.append(port.call("release", name + self._suffix))
         try:
-            async with asyncio.timeout(GRACEFUL_S):
+            async with asyncio.timeout(GRACEFUL_MS / 1000):
                 await asyncio.gather(*released)
         except TimeoutError:
             pass  # its producer goes on to send for a while

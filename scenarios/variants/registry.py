@@ -16,6 +16,7 @@ from kafkasim.scenarios.variants.bugs.share_answers import SHARE_BUGS
 from kafkasim.scenarios.variants.bugs.streams import STREAMS
 from kafkasim.scenarios.variants.bugs.transactions import TRANSACTIONS
 from kafkasim.scenarios.variants.bugs.truncation import TRUNCATION
+from kafkasim.scenarios.variants.bugs.workers import WORKER_BUGS
 from kafkasim.scenarios.variants.mutations import MUTATIONS
 from kafkasim.scenarios.variants.variant import Variant
 
@@ -33,6 +34,7 @@ BUGS: tuple[Variant, ...] = tuple(
             *SHARE_BUGS,
             *ACCESS,
             *MIRROR_BUGS,
+            *WORKER_BUGS,
             *STREAMS,
         ),
         key=lambda variant: (

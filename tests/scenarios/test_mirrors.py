@@ -73,6 +73,21 @@ def test_a_whole_copy_in_order_is_right_and_may_have_records_twice() -> None:
     assert made.figures()[0].startswith("mirror a->b: 3 records are in b, 2 of them more than once")
 
 
+@pytest.mark.parametrize(("committed", "told"), [(True, "3 of them"), (False, "0 of them")])
+def test_what_a_transaction_has_aborted_is_no_copy(committed: bool, told: str) -> None:
+    """Records 10 to 12 are copied by producer 7, which is fenced, and again by another one."""
+    ids = (10, 11, 12)
+    final = facts.FinalReplica(
+        "B", 0, True, 0, 0, 7, 7, 7, (0, 0), (0, 3, 4), (3, 4, 7), (0, 0, 0), (7, 7, 8),
+        (0, -1, 0), (3, 0, 3), (*ids, *ids),
+    )  # fmt: skip
+    marker = facts.MarkerWritten("B", 0, 7, 1, committed, 3, 0, 0)
+    made = judged(("b.broker-1", marker), source=ids, target=())
+    made.on_FinalReplica(9, 9, "b.broker-1", final)
+    (line,) = made.figures()
+    assert (names(made), told in line) == ([], True)
+
+
 def test_a_record_that_was_passed_over_is_a_gap_and_one_at_the_end_is_not() -> None:
     assert names(judged(source=(10, 11, 12, 13), target=(10, 12))) == [("mirror-gap", 1, 1)]
 
@@ -372,6 +387,9 @@ def both_ways() -> ScenarioRun:
          "mirrors.0.config.offset.lag.max: -1 is below 0"),
         ({"source": "a", "target": "b", "config": {"source.consumer.max.poll.records": 0}},
          "mirrors.0.config.source.consumer.max.poll.records: 0 is below 1"),
+        ({"source": "a", "target": "b", "config": {"tasks.max": 2}},
+         ("mirrors.0.config.tasks.max: a node without a group has no use for it; allowed: with"
+          " workers")),
     ],
 )  # fmt: skip
 def test_a_wrong_mirror_is_refused(mirror: dict[str, Any], line: str) -> None:

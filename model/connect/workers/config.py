@@ -22,6 +22,14 @@ class WorkerSettings(Config):
     # Whether workers may send each other requests, as all but the leader must (KIP-710).
     dedicated_mode_enable_internal_rest: bool = setting(False)
 
+    # Source tasks copy in transactions (KIP-618); "preparing" has no effect of its own here.
+    exactly_once_source_support: str = setting("disabled", allowed=("disabled", "enabled"))
+
+    @property
+    def exactly_once(self) -> bool:
+        """Whether source tasks copy in transactions."""
+        return self.exactly_once_source_support == "enabled"
+
     def validate(self) -> None:
         """Check that a session has room for a heartbeat.
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from kafkasim.model.config import Config, ConsumerConfig, ProducerConfig
 from kafkasim.model.connect.config import PRODUCER, SOURCE_CONSUMER, MirrorConfig, divided
+from kafkasim.model.connect.workers.config import WorkerSettings
 from kafkasim.scenarios.language.checks.allowed import check_properties, some
 from kafkasim.scenarios.language.clusters import between_sites, hosts, members, sites
 from kafkasim.scenarios.language.tables import ExpectTable, FaultTable, Scenario
@@ -16,7 +17,8 @@ from kafkasim.sim.faults.kinds import FaultError, validate
 
 MIRRORING = (
     "mirror-gap", "mirror-disorder", "translated-past", "needless-reread", "checkpoint-behind",
-    "checkpoint-regression", "skipped-at-failover", "internal-mirrored",
+    "checkpoint-regression", "skipped-at-failover", "internal-mirrored", "task-twice",
+    "tasks-uneven", "mirror-replay",
 )  # fmt: skip
 """The findings about mirrors."""
 
@@ -88,6 +90,12 @@ def _check_mirrors(scenario: Scenario) -> None:
         given = divided(mirror.config)
         for prefix, kind in CONFIGS.items():
             check_properties(f"{place}.config.{prefix}".rstrip("."), kind, given[prefix])
+        of_workers = [key for key in WorkerSettings().properties() if key in mirror.config]
+        if of_workers and mirror.workers is None:
+            raise ValueError(
+                f"{place}.config.{of_workers[0]}: a node without a group has no use for it;"
+                " allowed: with workers"
+            )
 
 
 def _check_links(scenario: Scenario) -> None:
