@@ -21,8 +21,8 @@ from kafkasim.analysis.judging.source import instance_of
 from kafkasim.model import facts
 
 COMPLETING, DEAD = "CompletingRebalance", "Dead"
-Owners = dict[str, tuple[str, int]]
-"""topic-partition -> the member that owns it, and the row that says so."""
+Owners = dict[tuple[str, str], tuple[str, int]]
+"""Topic id and partition -> the member that owns it, and the row that says so."""
 
 
 class Coordinators:
@@ -62,7 +62,6 @@ class ConsumerGroupOwners:
         self._owners: dict[str, Owners] = {}  # by group
         self._epochs: dict[str, int] = {}  # group -> the epoch that it had last
         self._since: dict[str, int] = {}  # group -> the epoch with which it changed its protocol
-        self._created: dict[str, None] = {}  # ids of topics
 
     def on_CoordinatorLoaded(
         self, _s: int, _t: int, _node: str, fact: facts.CoordinatorLoaded
@@ -90,35 +89,19 @@ class ConsumerGroupOwners:
         if fact.assignment and fact.generation < self._since.get(fact.group, 0):
             return
         owners = self._owners.setdefault(fact.group, {})
-        for name in [name for name, (who, _) in owners.items() if who == fact.member_id]:
-            del owners[name]
+        for place in [place for place, (who, _) in owners.items() if who == fact.member_id]:
+            del owners[place]
         key = self._history.group_key(fact.group)
-        for name in fact.assignment if fact.consumer_group else ():
-            owner, row = owners.get(name, ("", -1))
+        for topic_id, name in zip(fact.topic_ids, fact.assignment, strict=False):
+            place = topic_id, name.rpartition("-")[2]
+            owner, row = owners.get(place, ("", -1))
             if owner:
                 self._findings.add(
                     "EXCL", seq, t, key,
                     f"consumer group {fact.group}: {owner} and {fact.member_id} both own {name}",
                     self._history.lost_between(key, row, seq),
                 )  # fmt: skip
-            owners[name] = (fact.member_id, seq)
-
-    def on_TopicDeleted(self, _s: int, _t: int, _n: str, fact: facts.TopicDeleted) -> None:
-        self._forget_topic(fact.topic)
-
-    def on_TopicCreated(self, _s: int, _t: int, _n: str, fact: facts.TopicCreated) -> None:
-        """Nobody owns a partition of a new topic: what was told is of the one of its name before.
-
-        A coordinator may tell of that one after its deletion, of which it has not heard.
-        """
-        if fact.topic_id not in self._created:
-            self._created[fact.topic_id] = None
-            self._forget_topic(fact.topic)
-
-    def _forget_topic(self, topic: str) -> None:
-        for owners in self._owners.values():
-            for name in [name for name in owners if name.rpartition("-")[0] == topic]:
-                del owners[name]
+            owners[place] = (fact.member_id, seq)
 
 
 class Handovers:

@@ -158,7 +158,7 @@ class GroupAssigned:
     generation: int
     member_id: str
     assignment: tuple[str, ...]  # as ``topic-partition``
-    consumer_group: bool = False  # whether the group is of the consumer protocol (KIP-848)
+    topic_ids: tuple[str, ...] = ()  # of each partition; only the consumer protocol names topics so
 
 
 @value

@@ -84,9 +84,9 @@ def answered(after_s: float, attempts: int = 1) -> Row:
     return "producer-1", facts.Acked(T, P, 0, (10,), -1, -1, -1, -1, latency, attempts)
 
 
-def owns(member: str, epoch: int, *partitions: str, node: str = "broker-1") -> Row:
-    """What a member of a consumer group owns (KIP-848)."""
-    return node, facts.GroupAssigned("billing", epoch, member, partitions, True)
+def owns(member: str, epoch: int, *partitions: str, node: str = "broker-1", id_: str = T) -> Row:
+    """What a member of a consumer group owns (KIP-848), of the topic with this id."""
+    return node, facts.GroupAssigned("billing", epoch, member, partitions, (id_,) * len(partitions))
 
 
 def reads(epoch: int, *, leading: bool) -> Row:
@@ -206,6 +206,11 @@ STORIES: Stories = {
         [OFFSETS, LOADED, owns("m1", 1, "orders-0")],
         [("broker-2", facts.CoordinatorLoaded(0, 2, True)),
          owns("m2", 2, "orders-0", node="broker-2")],
+        [owns("m2", 2, "orders-0")],
+    ),
+    "EXCL a topic that is created again": (
+        [OFFSETS, LOADED, owns("m1", 1, "orders-0")],
+        [owns("m2", 2, "orders-0", id_="another")],
         [owns("m2", 2, "orders-0")],
     ),
     "EXCL what a deposed coordinator tells": (

@@ -18,7 +18,6 @@ from kafkasim.model.group.classic.group import ClassicGroup, ClassicMember
 from kafkasim.model.group.modern.log.records import Entry, records_of
 from kafkasim.model.group.modern.state.assignment import partitions_of, union
 from kafkasim.model.group.modern.state.consumer_group import ConsumerGroup
-from kafkasim.model.group.modern.state.member import ConsumerGroupMember
 from kafkasim.model.group.modern.state.subscriptions import preferred_assignor
 from kafkasim.model.group.modern.state.topics import TopicsImage
 from kafkasim.model.group.shard import GroupShard
@@ -26,8 +25,8 @@ from kafkasim.model.group.shard import GroupShard
 REVERTED = "reverted"
 """Why a group is what it was: the batch with its change could not be appended."""
 
-Owned = dict[str, tuple[str, ...]]
-"""Member id to its partitions, as ``topic-partition``."""
+Owned = dict[str, tuple[tuple[str, int], ...]]
+"""Member id to its partitions, each by topic id and number."""
 
 
 class Change:
@@ -114,15 +113,12 @@ class ConsumerGroupWriter:
         """Write the facts of the groups that were read from the log."""
         for group in shard.consumer_groups.values():
             self._record_state(group, "loaded")
-            self._record_owned(
-                shard,
-                [
-                    _assigned(
-                        group.group_id, group.members[member_id].member_epoch, member_id, owned
-                    )
-                    for member_id, owned in self._owned(group).items()
-                ],
-            )
+            group_id, members = group.group_id, group.members
+            owned = [
+                self._assigned(group_id, members[member_id].member_epoch, member_id, partitions)
+                for member_id, partitions in self._owned(group).items()
+            ]
+            self._record_owned(shard, owned)
         self.on_committed(shard)
 
     def record_left(self, shard: GroupShard, group: ClassicGroup, members: list[str]) -> None:
@@ -198,11 +194,11 @@ class ConsumerGroupWriter:
         if now_state != state:
             self._record_state(group, reason)
         gone = [each for each in owned_before if each not in owned]
-        changed = [_assigned(group_id, group.group_epoch, each, ()) for each in gone]
+        changed = [self._assigned(group_id, group.group_epoch, each, ()) for each in gone]
         for member_id, partitions in owned.items():
             if partitions != owned_before.get(member_id, ()):
                 epoch = group.members[member_id].member_epoch
-                changed.append(_assigned(group_id, epoch, member_id, partitions))
+                changed.append(self._assigned(group_id, epoch, member_id, partitions))
         self._record_owned(shard, changed)
 
     def _record_state(self, group: ConsumerGroup, reason: str) -> None:
@@ -215,18 +211,19 @@ class ConsumerGroupWriter:
         )
 
     def _owned(self, group: ConsumerGroup) -> Owned:
-        return {member_id: self._names(member) for member_id, member in group.members.items()}
+        """Return what each member owns, what it has not yet revoked included."""
+        return {
+            member_id: tuple(partitions_of(union(member.assigned, member.revoking)))
+            for member_id, member in group.members.items()
+        }
 
-    def _names(self, member: ConsumerGroupMember) -> tuple[str, ...]:
-        """Return what a member owns, what it has not yet revoked included."""
+    def _assigned(
+        self, group: str, epoch: int, member_id: str, owned: tuple[tuple[str, int], ...]
+    ) -> GroupAssigned:
         topics = self.image.topics
-        return tuple(
-            [
-                f"{topics[topic_id].name if topic_id in topics else topic_id}-{partition}"
-                for topic_id, partition in partitions_of(union(member.assigned, member.revoking))
-            ]
-        )
-
-
-def _assigned(group: str, epoch: int, member_id: str, owned: tuple[str, ...]) -> GroupAssigned:
-    return GroupAssigned(group, epoch, member_id, owned, consumer_group=True)
+        names = [
+            f"{topics[topic_id].name if topic_id in topics else topic_id}-{partition}"
+            for topic_id, partition in owned
+        ]
+        ids = tuple([topic_id for topic_id, _ in owned])
+        return GroupAssigned(group, epoch, member_id, tuple(names), ids)
