@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import tomllib
 
 import pytest
 
@@ -28,6 +29,9 @@ from kafkasim.model.messages import (
     CreateAclsRequest,
     DeleteAclsRequest,
 )
+from kafkasim.scenarios.language import library
+from kafkasim.scenarios.language.spec import parse
+from kafkasim.scenarios.running.runner import run
 
 STANDARD = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
@@ -189,3 +193,10 @@ def test_an_entry_of_any_operation_fails_the_whole_request() -> None:
     wanted = entry("alice", "read", "orders"), entry("alice", "any", "orders")
     records, answer = manager(MetadataImage()).create(CreateAclsRequest(wanted))
     assert (records, answer.results) == ([], ((Errors.UNKNOWN_SERVER_ERROR, ""),) * 2)
+
+
+def test_both_parts_of_a_combined_node_know_who_asks() -> None:
+    raw = tomllib.loads(library.path("A01-prefix-shadow").read_text(encoding="utf-8"))
+    raw["cluster"]["combined"] = 1
+    result = run(parse(raw, "combined"), 1)
+    assert (result.verdict, result.anomalies) == ("pass", [])

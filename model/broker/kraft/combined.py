@@ -82,7 +82,9 @@ class CombinedNode(Process):
             part.clock_offset_us = offset_us
 
     def start(self, now: int) -> None:
-        """Start the controller, then the broker."""
+        """Start the controller, then the broker. Both ask the host who their clients are."""
+        for part in self._parts:
+            part.peer_of, part.service_us = self.peer_of, self.service_us
         self.controller.start(now)
         self.broker.start(now)
 
