@@ -48,6 +48,17 @@ def acknowledge(epoch: int, *asked: SharePartitionRequest) -> ShareAcknowledgeRe
 # ------------------------------------------------------------------------------- at the broker
 
 
+def test_a_deleted_topic_is_forgotten_by_its_id() -> None:
+    """librdkafka acknowledges and forgets in one request, when the topic has no name any more."""
+    cache = ShareSessionCache(1)
+    session, _ = cache.open(fetch(0, ASKED), 7)
+    assert session is not None
+    nameless = TopicPartition("?T", 0)
+    asked = SharePartitionRequest(nameless, "T", DONE)
+    assert cache.open(replace(fetch(1, asked), forgotten=(("T", nameless),)), 7)[1] is NONE
+    assert session.partitions == {}
+
+
 def test_a_session_begins_at_epoch_1_and_takes_changes_over() -> None:
     cache = ShareSessionCache(1)
     session, _ = cache.open(fetch(0, ASKED), 7)

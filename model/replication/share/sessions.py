@@ -55,9 +55,20 @@ class ShareSession:
     ) -> None:
         """Take over what a request changes."""
         for each in added:
-            self.partitions.setdefault(each, True)
+            self.partitions.setdefault(self._known(each), True)
         for each in forgotten:
-            self.partitions.pop(each, None)
+            self.partitions.pop(self._known(each), None)
+
+    def _known(self, asked: TopicIdPartition) -> TopicIdPartition:
+        """Return a partition as the session names it: a topic that was deleted has no name any more
+        (CachedSharePartition compares ids)."""
+        if asked in self.partitions:
+            return asked
+        topic_id, number = asked[0], asked[1].partition
+        for each in self.partitions:
+            if each[0] == topic_id and each[1].partition == number:
+                return each
+        return asked
 
     def answers(
         self, request_epoch: int, found: list[SharePartitionResponse]
