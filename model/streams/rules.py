@@ -76,6 +76,10 @@ class StreamsRules(OperatorRules):
         """
         return True
 
+    def commits_leader_epochs(self) -> bool:
+        """Return whether positions are committed with their leader epochs (KIP-1094)."""
+        return True
+
     def purges_committed_only(self) -> bool:
         """Return whether repartition records are deleted below the committed offset (KAFKA-17635).
 

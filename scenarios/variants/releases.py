@@ -26,6 +26,7 @@ from kafkasim.model.messages import FetchPartition
 from kafkasim.model.raft.rules import RaftRules
 from kafkasim.model.replication.rules import LeaderView, ReplicationRules
 from kafkasim.model.storage.rules import StorageRules
+from kafkasim.model.streams.rules import StreamsRules
 from kafkasim.model.transaction.rules import TransactionRules
 from kafkasim.scenarios.variants.rules import PARTS, Rules
 
@@ -380,12 +381,21 @@ class Storage28(Storage39):
         return True
 
 
+class Streams39(StreamsRules):
+    """Kafka Streams before KIP-1094."""
+
+    def commits_leader_epochs(self) -> bool:
+        """Return False: a task looks for offsets only (StreamTask.findOffset)."""
+        return False
+
+
 RULES: dict[str, dict[str, type]] = {
     "2.8-zk": {
         "client": Client28,
         "group": Group28,
         "replication": Replication28,
         "storage": Storage28,
+        "streams": Streams39,
         "transaction": Transaction28,
     },
     "3.9": {
@@ -396,6 +406,7 @@ RULES: dict[str, dict[str, type]] = {
         "raft": Raft39,
         "replication": Replication39,
         "storage": Storage39,
+        "streams": Streams39,
         "transaction": Transaction39,
     },
     "4.1": {

@@ -29,7 +29,7 @@ def test_the_model_s_instances_do_what_kafka_s_do(version: str, name: str) -> No
 def test_every_history_has_its_schedule() -> None:
     found = recorded(STREAMS)
     assert [name for version, name in found if version == STREAMS[0]] == names(STREAMS[0])
-    assert len(found) >= 10
+    assert len(found) >= 13
     assert set(DIFFERENT) <= {name for _, name in found}
 
 
@@ -43,6 +43,16 @@ def test_kafka_4_1_0_keeps_the_checkpoint_that_a_restore_wrote() -> None:
     found = differences(version, name, play.play())
     assert "+streams-1 0_0: no checkpoint" in found
     assert "'0_0 0, 0_1 0, 0_2 0, 0_3 0'" in found  # so 4.1.0 joins again with what it had
+
+
+@pytest.mark.parametrize("name", ["killed", "exactly-once-killed"])
+def test_before_kip_1094_no_leader_epochs_are_committed(name: str) -> None:
+    scenario = load(name, STREAMS[0])
+    older = scenario.cluster.model_copy(update={"kafka_version": "3.9", "features": {}})
+    lines = SimulatedStreamsPlay(scenario.model_copy(update={"cluster": older})).play()
+    commits = [line for line in lines if line.startswith("counting: offsets ")]
+    assert commits
+    assert not [line for line in commits if "(epoch 0)" in line]
 
 
 def test_a_log_is_told_without_its_markers() -> None:

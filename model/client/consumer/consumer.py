@@ -488,9 +488,10 @@ class KafkaConsumer:
         return member
 
     def _offsets(self, args: tuple[Any, ...]) -> tuple[Offsets, dict[TopicPartition, str]]:
-        """Return the offsets to commit, with the leader epoch of those that are positions.
+        """Return the offsets to commit, and the metadata of those that have some.
 
-        The second value is the metadata of those that have some.
+        They are given as offset, (offset, metadata) or (offset, leader epoch, metadata). A position
+        that is given without an epoch has that of the record before it.
         """
         if not args or args[0] is None:
             return self.subscription.consumed(), {}
@@ -498,6 +499,10 @@ class KafkaConsumer:
         metadata: dict[TopicPartition, str] = {}
         for name, given in args[0].items():
             tp = TopicPartition(*name)
+            if isinstance(given, tuple) and len(given) == 3:
+                offset, epoch, metadata[tp] = given
+                offsets[tp] = (offset, epoch)
+                continue
             offset = given
             if isinstance(given, tuple):
                 offset, metadata[tp] = given

@@ -340,17 +340,27 @@ class StreamTask(Task):
         wanted = self.partitions if self._metadata_needs_commit else tuple(self.consumed)
         offsets: Offsets = {}
         for tp in wanted:
-            head = self.group.head_offset(tp)
-            position = await self._consumer.call("position", tp) if head is None else head
-            if position is None:
-                position = self.consumed.get(tp, -1) + 1
+            position, epoch = await self._next_offset(tp)
             time = self.group.queues[tp].partition_time
-            offsets[tp] = (position, encode_metadata(time, self.topology.metadata))
+            offsets[tp] = (position, epoch, encode_metadata(time, self.topology.metadata))
         return offsets
+
+    async def _next_offset(self, tp: TopicPartition) -> tuple[int, int]:
+        """Return what is to be processed next, and its leader epoch (findOffsetAndMetadata).
+
+        Of a record that waits in the queue the epoch is −1 here; Kafka has it.
+        """
+        head = self.group.head_offset(tp)
+        if head is not None:
+            return head, -1
+        known: tuple[int, int] | None = await self._consumer.call("next_offset", tp)
+        if known is None:
+            return self.consumed.get(tp, -1) + 1, -1
+        return known if self._rules.commits_leader_epochs() else (known[0], -1)
 
     def on_committed(self, offsets: Offsets) -> None:
         """Learn that offsets of the task are committed."""
-        for tp, (offset, _) in offsets.items():
+        for tp, (offset, _, _) in offsets.items():
             self.committed[tp] = offset
         by = self.told
         by.port.record(facts.TaskCommitted(by.group, by.thread, str(self.id), _texts(offsets)))
@@ -384,4 +394,4 @@ class StreamTask(Task):
 
 
 def _texts(offsets: Offsets) -> tuple[str, ...]:
-    return tuple([f"{tp}@{offset}" for tp, (offset, _) in sorted(offsets.items())])
+    return tuple([f"{tp}@{offset}" for tp, (offset, _, _) in sorted(offsets.items())])

@@ -17,8 +17,8 @@ from kafkasim.model.streams.states import TASK_MOVES, TaskState
 from kafkasim.model.streams.task import TaskTopology
 from kafkasim.model.streams.task_id import TaskId
 
-Offsets = dict[TopicPartition, tuple[int, str]]
-"""What a task commits: by input partition the offset, and its metadata"""
+Offsets = dict[TopicPartition, tuple[int, int, str]]
+"""What a task commits: by input partition the offset, its leader epoch (−1: none), and metadata"""
 
 
 class TaskFacts(Protocol):

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from kafkasim.model.client.exceptions import CommitFailedError, KafkaError, KafkaTimeoutError
-from kafkasim.model.records import TopicPartition
 from kafkasim.model.streams.errors import StreamsError, TaskCorrupted, TaskMigrated
 from kafkasim.model.streams.port import Client, Port, wall_ms
 from kafkasim.model.streams.processors.context import StreamsFailure
@@ -130,12 +128,8 @@ class TaskExecutor:
             if not offsets and not open_:
                 return
             group = await self._consumer.call("group_metadata")
-            known = {
-                tp: (offset, await self._leader_epoch(tp, offset), metadata)
-                for tp, (offset, metadata) in offsets.items()
-            }
             try:
-                await self._producer.commit(known, group)
+                await self._producer.commit(offsets, group)
             except KafkaTimeoutError as error:
                 if prepared:
                     raise TaskCorrupted([task.id for task in prepared], str(error)) from error
@@ -148,16 +142,7 @@ class TaskExecutor:
             assert isinstance(task, StreamTask), task.id
             task.on_committed(own)
 
-    async def _leader_epoch(self, tp: TopicPartition, offset: int) -> int:
-        """Return the leader epoch that is committed with a consumer's position (KIP-1094).
-
-        It is −1 while records wait in the queue: Kafka has the epoch of the first one then.
-        """
-        position = await self._consumer.call("next_offset", tp)
-        known: int = position[1] if position is not None and position[0] == offset else -1
-        return known
-
-    async def _commit_sync(self, offsets: dict[Any, tuple[int, str]]) -> None:
+    async def _commit_sync(self, offsets: Offsets) -> None:
         try:
             await self._consumer.call("commit_sync", offsets)
         except CommitFailedError as error:

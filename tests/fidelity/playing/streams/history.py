@@ -3,7 +3,8 @@
 - The group's log is told as for consumers (``groups/history.py``), with what the assignors wrote
   into it: the tasks of which a thread has state, and those that the leader gave it.
 - Each instance has the states of its thread, a line a life, and for each changelog what was
-  restored and what a standby read. Instances have one thread.
+  restored and what a standby read. Instances have one thread. Whether it is RUNNING between two
+  assignments without a revocation is a race.
 - Each changelog has its records in order, each other partition its records sorted: the tasks that
   write to it are not in step. Aborted ones, and those of transactions under way, stand apart.
 - Each disk has the checkpoint of each task that has state there.
@@ -24,6 +25,7 @@ from tests.fidelity.playing.groups.log import Entry
 from tests.fidelity.playing.streams.log import DataLog, Event
 from tests.fidelity.playing.told import Told
 
+ASSIGNED = "PARTITIONS_ASSIGNED"
 INSTANCES, DISKS, CHANGELOGS, OTHERS = range(4)
 RUNNING, UNKNOWN = -2, -3
 """Sums of offsets: of an active task that runs, and of a task whose offsets nobody knows."""
@@ -135,6 +137,8 @@ class StreamsHistory:
                     self._end(node, place, "")  # the life before was killed
             self._end_life(node)
         states = self._lives.setdefault(node, [])
+        if state == ASSIGNED and states[-2:] == [ASSIGNED, "RUNNING"]:
+            states.pop()
         if states[-1:] != [state]:
             states.append(state)
 
