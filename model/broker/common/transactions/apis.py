@@ -122,10 +122,16 @@ class TransactionApis:
             wanted = tuple(dict.fromkeys(partitions[each.transactional_id]))
             self._add_partitions(each, wanted, version, partial(add_result, index), now)
 
-    def _refusal(self, asked: AddPartitionsToTxnTransaction, tp: TopicPartition) -> Errors:
-        """Return why a partition is not added; nobody is asked whether a client may write to an
-        internal topic, so no client may (handleAddPartitionsToTxnRequest)."""
-        if tp.topic in COORDINATOR_TOPICS and not asked.verify_only:
+    def _refusal(
+        self, asked: AddPartitionsToTxnTransaction, tp: TopicPartition, client_version: int
+    ) -> Errors:
+        """Return why a partition is not added (handleAddPartitionsToTxnRequest).
+
+        Nobody is asked whether a client may write to an internal topic, so no client may. A broker
+        adds the group's offsets for a client of transaction.version 2, which does not ask itself.
+        """
+        by_client = client_version < EPOCH_BUMP and not asked.verify_only
+        if by_client and tp.topic in COORDINATOR_TOPICS:
             return Errors.TOPIC_AUTHORIZATION_FAILED
         return NONE if self._knows(tp) else Errors.UNKNOWN_TOPIC_OR_PARTITION
 
@@ -137,7 +143,9 @@ class TransactionApis:
         done: Callable[[Results, int], None],
         now: int,
     ) -> None:
-        refused = {tp: error for tp in partitions if (error := self._refusal(asked, tp))}
+        refused = {
+            tp: error for tp in partitions if (error := self._refusal(asked, tp, client_version))
+        }
         if refused:  # one such partition fails the transaction
             other = Errors.OPERATION_NOT_ATTEMPTED
             done(tuple([(tp, refused.get(tp, other)) for tp in partitions]), now)
