@@ -103,7 +103,8 @@ class ModelSide:
         typed = {key.replace(".", "_"): _typed(value) for key, value in properties.items()}
         own = {part: made() for part, made in RULES.get(release, {}).items()} | dict(parts or {})
         controller = own.pop("controller", None) or ControllerRules()
-        own.pop("client", None)
+        for part in ("client", "streams"):  # no broker has them
+            own.pop(part, None)
         rules = rules or BrokerRules(features=controller.supported_features(), **own)
         if zookeeper:
             self.cluster: ZkCluster | Cluster = ZkCluster(rules=rules, **typed)
