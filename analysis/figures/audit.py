@@ -5,17 +5,17 @@ event time, and compare the counts once all tiers are past the window. Here a st
 compared, and the ids of records stand beside the counts, so that a loss and a double in one window
 do not cancel:
 
-    producer ──▶ cluster a ──▶ mirror-1 ──▶ cluster b ──▶ group
+    producer ──▶ cluster a ──▶ mirror a->b ──▶ cluster b ──▶ mirror b->c ──▶ cluster c ──▶ group
 
 A record belongs to the topic and cluster that its producer sent it to, and to the window in which
 its batch was created, also where it comes late or under another name (a.orders). A cluster of which
-no leader is left at the end is no tier. A group is one tier, in whichever clusters it reads.
-Left out: chains of mirrors.
+no leader is left at the end is no tier. A group is one tier, in whichever clusters it reads, and so
+are all workers of a mirror. Left out: a cluster that a record reaches in two ways has it twice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -25,8 +25,7 @@ from kafkasim.analysis.load import views
 if TYPE_CHECKING:
     from kafkasim.analysis.stored import Stored
 
-PRODUCER, GROUP = 0, 4
-"""The ranks of tiers: 1 is the home cluster, 2 a mirror, 3 another cluster."""
+PRODUCER = "producer"
 
 CLUSTER = "IF(contains(node, '.'), substring_index(node, '.', 1), '')"
 """The cluster of a host, "" where a run has one without a name."""
@@ -57,42 +56,60 @@ STORED = f"""
                     FROM final_leaders) USING (run, topic_id, partition, record_id)
     WHERE offset < log_start_offset"""
 
+PLACES = f"""
+    -- The clusters of users' topics.
+    SELECT DISTINCT run, topic_id, {CLUSTER} AS cluster FROM TopicCreated
+    WHERE NOT startswith(topic, '__') AND NOT endswith(topic, '.internal')
+        AND NOT endswith(topic, 'heartbeats')"""
+
+FLOWS = """
+    -- What each worker of a mirror reads and writes.
+    SELECT run, node, source, concat('mirror ', source, '->', coalesce(target, '?')) AS tier, target
+    FROM (SELECT DISTINCT run, node, cluster AS source
+          FROM Polled JOIN audit_places USING (run, topic_id) WHERE startswith(node, 'mirror-'))
+    LEFT JOIN (SELECT DISTINCT run, node, cluster AS target
+               FROM Acked JOIN audit_places USING (run, topic_id)
+               WHERE startswith(node, 'mirror-')) USING (run, node)"""
+
 READ = """
-    SELECT run, record_id, IF(group = '', node, concat('group ', group)) AS tier,
-           IF(group = '', 2, 4) AS rank
-    FROM Polled LATERAL VIEW explode(record_ids) AS record_id
-    WHERE group != '' OR startswith(node, 'mirror-')"""
+    SELECT run, record_id, IF(group = '', tier, concat('group ', group)) AS tier
+    FROM Polled LEFT JOIN audit_flows USING (run, node)
+    LATERAL VIEW explode(record_ids) AS record_id
+    WHERE group != '' OR tier IS NOT NULL"""
 
 AUDIT = """
     -- Records by window, and by how often each tier has them.
     SELECT run, home, topic, window, copies, count(1) AS records FROM (
         SELECT run, home, topic, window, record_id,
-               array_sort(collect_list(struct(rank, tier, times))) AS copies
+               array_sort(collect_list(struct(tier, times))) AS copies
         FROM (
-            SELECT run, home, topic, record_id, rank, tier, count(1) AS times,
+            SELECT run, home, topic, record_id, tier, count(1) AS times,
                    CAST(floor((event_us - ready_us) / {window_us}) AS INT) AS window
-            FROM (SELECT run, record_id, 'producer' AS tier, 0 AS rank FROM audit_sent
+            FROM (SELECT run, record_id, 'producer' AS tier FROM audit_sent
                   UNION ALL
-                  SELECT run, record_id, trim(concat('cluster ', cluster)),
-                         IF(cluster = home, 1, 3)
-                  FROM audit_stored JOIN (SELECT run, record_id, home FROM audit_sent)
-                      USING (run, record_id)
-                  UNION ALL SELECT run, record_id, tier, rank FROM audit_read)
+                  SELECT run, record_id, trim(concat('cluster ', cluster)) FROM audit_stored
+                  UNION ALL SELECT run, record_id, tier FROM audit_read)
             JOIN audit_sent USING (run, record_id) JOIN clock USING (run)
-            GROUP BY run, home, topic, record_id, rank, tier, event_us, ready_us)
+            GROUP BY run, home, topic, record_id, tier, event_us, ready_us)
         GROUP BY run, home, topic, window, record_id)
     GROUP BY run, home, topic, window, copies"""
 
-VIEWS = {**queries.VIEWS, "audit_sent": SENT, "audit_stored": STORED, "audit_read": READ}
+VIEWS = {
+    **queries.VIEWS, "audit_sent": SENT, "audit_stored": STORED, "audit_places": PLACES,
+    "audit_flows": FLOWS, "audit_read": READ,
+}  # fmt: skip
 
-READERS = f"""
+ARROWS = f"""
     SELECT DISTINCT run, concat('group ', group) AS tier,
            trim(concat('cluster ', {CLUSTER})) AS source
-    FROM Polled WHERE group != ''"""
+    FROM Polled WHERE group != ''
+    UNION SELECT run, tier, concat('cluster ', source) FROM audit_flows
+    UNION SELECT run, concat('cluster ', target), tier FROM audit_flows WHERE target IS NOT NULL
+    ORDER BY run, tier, source"""
 
-Tier = tuple[int, str]  # rank, name
-Sources = Mapping[tuple[str, str], Container[str]]
-"""The clusters in which a group reads, by run and tier."""
+Tier = tuple[int, str]  # how many tiers are before it, name
+Sources = Mapping[tuple[str, str], Sequence[str]]
+"""The tiers that a group, a mirror or a mirror's target gets records from, by run and tier."""
 
 
 @dataclass
@@ -139,29 +156,33 @@ class Window:
 def audit(stored: Stored, window_us: int) -> list[Window]:
     """Return all windows of the stored runs, by run, topic and time; ``window_us`` is the width."""
     text = AUDIT.format(window_us=window_us)
-    with views(stored, VIEWS, [text, READERS]):
+    with views(stored, VIEWS, [text, ARROWS]):
         rows = [row.asDict(recursive=True) for row in stored.spark.sql(text).collect()]
-        read: dict[tuple[str, str], list[str]] = {}
-        for row in stored.spark.sql(READERS).collect():
-            read.setdefault((row["run"], row["tier"]), []).append(row["source"])
-    return windows(rows, read)
+        arrows: dict[tuple[str, str], list[str]] = {}
+        for row in stored.spark.sql(ARROWS).collect():
+            arrows.setdefault((row["run"], row["tier"]), []).append(row["source"])
+    return windows(rows, arrows)
 
 
-def windows(rows: list[dict[str, Any]], read: Sources) -> list[Window]:
+def windows(rows: list[dict[str, Any]], arrows: Sources) -> list[Window]:
     """Return the windows that rows of :data:`AUDIT` amount to."""
-    tiers: dict[tuple[str, str, str], dict[Tier, None]] = {}
+    names: dict[tuple[str, str, str], dict[str, None]] = {}
     for row in rows:
-        known = tiers.setdefault((row["run"], row["home"], row["topic"]), {})
-        known.update({(each["rank"], each["tier"]): None for each in row["copies"]})
+        known = names.setdefault((row["run"], row["home"], row["topic"]), {})
+        known.update({each["tier"]: None for each in row["copies"]})
+    tiers = {
+        topic: _Tiers(found, topic[0], f"cluster {topic[1]}".strip(), arrows)
+        for topic, found in names.items()
+    }
     found: dict[tuple[str, str, str, int], Window] = {}
     for row in rows:
         topic = (row["run"], row["home"], row["topic"])
         place = (*topic, row["window"])
         if place not in found:
-            found[place] = Window(*place, {tier: Count() for tier in sorted(tiers[topic])})
-        times = {(each["rank"], each["tier"]): each["times"] for each in row["copies"]}
-        for tier, count in found[place].counts.items():
-            had = [times.get(each, 0) for each in _sources(row["run"], tier, tiers[topic], read)]
+            found[place] = Window(*place, {tier: Count() for tier in tiers[topic].in_order()})
+        times = {each["tier"]: each["times"] for each in row["copies"]}
+        for (_, tier), count in found[place].counts.items():
+            had = [times.get(each, 0) for each in tiers[topic].sources(tier)]
             has, most = times.get(tier, 0), max(had, default=1)
             count.records += row["records"] * (has > 0)
             count.lost += row["records"] * (most > 0 and has == 0)
@@ -169,11 +190,37 @@ def windows(rows: list[dict[str, Any]], read: Sources) -> list[Window]:
     return [found[place] for place in sorted(found)]
 
 
-def _sources(run: str, tier: Tier, tiers: Iterable[Tier], read: Sources) -> list[Tier]:
-    """Return the tiers that another one gets its records from."""
-    below = [each for each in tiers if each[0] < tier[0]]
-    if tier[0] == GROUP:
-        clusters = read[run, tier[1]]
-        return [each for each in below if each[1] in clusters] or below
-    nearest = max([rank for rank, _ in below], default=PRODUCER)
-    return [each for each in below if each[0] == nearest]
+class _Tiers:
+    """The tiers of one topic that have a count, and where each gets its records from."""
+
+    def __init__(self, names: Container[str], run: str, home: str, arrows: Sources) -> None:
+        self._names = names
+        self._before = {tier: each for (of, tier), each in arrows.items() if of == run}
+        self._before |= {PRODUCER: (), home: (PRODUCER,)}
+
+    def sources(self, tier: str) -> list[str]:
+        """Return the tiers before one; where they have no counts, the next ones that have."""
+        before, seen = self._before.get(tier, ()), dict[str, None]()
+        while before:
+            found = [each for each in before if each in self._names]
+            if found:
+                return found
+            seen.update(dict.fromkeys(before))
+            deeper = [each for tier in before for each in self._before.get(tier, ())]
+            before = [each for each in dict.fromkeys(deeper) if each not in seen]
+        return []
+
+    def in_order(self) -> list[Tier]:
+        """Return the tiers by how many are before them, groups last."""
+        depths, added = {PRODUCER: 0}, True
+        while added:
+            new = {
+                tier: 1 + min(depths[each] for each in before if each in depths)
+                for tier, before in self._before.items()
+                if tier not in depths and any(each in depths for each in before)
+            }
+            depths |= new
+            added = bool(new)
+        last = len(self._before)
+        every = [(last if t.startswith("group ") else depth, t) for t, depth in depths.items()]
+        return sorted([each for each in every if each[1] in self._names])
