@@ -22,7 +22,7 @@ WITHOUT_SCRIPT = {
     "B71b": "KAFKA-8069: offsets expired at a failover because of the expiry time in their value,"
     " version 1, of an `inter.broker.protocol.version` below 2.1. The model's values have none.",
 }
-"""Entries of KAFKA.md, 8.1 to 8.5, that have no variant, and why."""
+"""Entries of KAFKA.md, 8.1 to 8.5 and 8.8, that have no variant, and why."""
 
 
 def page(variants: Sequence[Variant]) -> str:
