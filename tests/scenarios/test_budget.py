@@ -15,6 +15,7 @@ from kafkasim.model.facts import (
     HostStopped,
     LogPlaced,
     PartitionChanged,
+    RaftRole,
     ZkControllerWrite,
 )
 from kafkasim.sim.trace.recording import Trace
@@ -161,3 +162,14 @@ def test_reason_names_the_fault_and_the_isr():
 )
 def test_budget_says_what_may_be_done_now(events, loses, nodes, allowed):
     assert budget_after(*events).allows(nodes, loses) is allowed
+
+
+def test_a_single_voter_that_loses_power_may_lose_what_it_has_committed():
+    trace = Trace()
+    budget = Budget()
+    follow(trace, budget)
+    trace.record(0, "controller-1", RaftRole("leader", 1, 3001))
+    assert not budget.allows(["controller-1"], True)
+    assert budget.allows(["controller-1"], False)
+    trace.record(1, "controller-2", RaftRole("follower", 1, 3001))
+    assert budget.allows(["controller-1"], True)

@@ -21,6 +21,9 @@ that lost data, is back before its session ends, and meets a new controller stay
 it then leads, in its old epoch or by a clean election, the partition is outside the budget,
 whatever witnesses there are. In KRaft mode the broker's registration says that it bounced, so a
 loss of this kind is a bug.
+
+A KRaft controller that is the only voter commits metadata before it flushes it, so a loss of its
+power may undo what the brokers know: it is outside the budget.
 """
 
 from __future__ import annotations
@@ -52,6 +55,7 @@ class Budget:
         # In ZooKeeper mode: which of these brokers have met a new controller since.
         self._forgotten: dict[Partition, dict[int, None]] = {}
         self._zookeeper = False
+        self._voters: dict[str, None] = {}  # the hosts that vote in the quorum or ensemble
         # By broker: the log directory of each replica, and the replicas in failed directories.
         self._placed: dict[int, dict[Partition, str]] = {}
         self._offline: dict[int, dict[Partition, None]] = {}
@@ -62,7 +66,11 @@ class Budget:
         A fault that ends or cuts off a process must also leave a witness to every earlier loss.
         One that ``loses`` data must leave a witness to that.
         """
-        hit = [broker_of(node) for node in nodes if broker_of(node) >= 0]
+        hosts = list(nodes)
+        hit = [broker_of(node) for node in hosts if broker_of(node) >= 0]
+        if loses and not self._zookeeper and len(self._voters) == 1:
+            if any(host in self._voters for host in hosts):
+                return False
         for partition, isr in self._isr.items():
             for witnesses in self._losses.get(partition, {}).values():
                 if witnesses and all(witness in hit for witness in witnesses):
@@ -75,6 +83,9 @@ class Budget:
     def has_lost(self, partition: Partition, node: str) -> bool:
         """Return whether a broker lost data while it was in the ISR, and has not left it since."""
         return broker_of(node) in self._losses.get(partition, ())
+
+    def on_RaftRole(self, _: int, __: int, node: str, ___: facts.RaftRole) -> None:
+        self._voters[node] = None
 
     def on_DiskReplaced(self, _: int, t_us: int, node: str, __: facts.DiskReplaced) -> None:
         """An operator has given a broker an empty disk."""
