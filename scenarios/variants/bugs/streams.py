@@ -135,7 +135,7 @@ STREAMS: tuple[Variant, ...] = (
     ),
     Variant(
         "S08-recycle-dirty", "KAFKA-10198", (RecyclesDirty,),
-        "wrong-state", "S08-recycle-dirty",
+        "wrong-output", "S08-recycle-dirty",
         "A task with uncommitted writes is closed dirty, and does not become a standby.",
     ),
     Variant(
@@ -160,7 +160,7 @@ STREAMS: tuple[Variant, ...] = (
     ),
     Variant(
         "S16-paused-forever", "KAFKA-17299", (ResumesAtTheLimit,),
-        "LIVE", "S16-paused-forever",
+        "unseen", "S16-paused-forever",
         "A partition is resumed once its queue has room, also if corrupt records left it.",
     ),
 )  # fmt: skip
