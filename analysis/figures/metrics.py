@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from kafkasim.analysis.figures import stream_metrics
 from kafkasim.analysis.figures.timeline import COLUMNS as LINE_COLUMNS
 from kafkasim.analysis.figures.timeline import KINDS as LINE_KINDS
 from kafkasim.analysis.figures.timeline import Key, MembershipChange, OneRun, Row, Timeline, build
@@ -31,6 +32,7 @@ KINDS = (
     *LINE_KINDS, "IsrChanged", "IsrUpdateFailed", "BrokerRegistration", "ControllerActive",
     "RequestStats", "Acked", "SendFailed", "Polled", "Rebalanced", "ConsumerAssigned",
     "ConsumerRevoked", "LogDirOffline", "LogPlaced",
+    *[kind for kind in stream_metrics.KINDS if kind not in LINE_KINDS],
 )  # fmt: skip
 COLUMNS = (
     *LINE_COLUMNS, "change", "replica_ids", "broker", "fenced", "active", "api", "count", "errors",
@@ -38,6 +40,7 @@ COLUMNS = (
     "total_max_us", "latency_us", "attempts",
     "record_ids",
     "group", "member_id", "position", "high_watermark", "assignment", "error",
+    *[column for column in stream_metrics.COLUMNS if column not in LINE_COLUMNS],
 )  # fmt: skip
 
 PERCENTILES = (50, 95, 99)
@@ -101,8 +104,16 @@ def measure(name: str, rows: Sequence[Row], at: int | None = None) -> RunMetrics
         *_clients(line, by_kind),
         *_durations(line),
         *_flapping(line, seconds),
+        *_streams(rows, seconds),
     ]
     return RunMetrics(name, until - line.ready_us, metrics)
+
+
+def _streams(rows: Sequence[Row], seconds: float) -> list[Metric]:
+    return [
+        Metric(thing, name, tags, "Value", value)
+        for thing, name, tags, value in stream_metrics.values(rows, seconds)
+    ]
 
 
 def _gauges(line: Timeline) -> list[Metric]:

@@ -299,3 +299,40 @@ def test_each_record_counts_in_a_window_of_the_latency_picture() -> None:
     times, values = windows([(0.1, 1000, 1), (0.2, 5000, 3), (1.5, 7000, 0)], 60.0, 50)
     assert (times[0], values[0]) == (0.5, 5.0)
     assert math.isnan(values[1])
+
+
+def test_the_metrics_of_streams_are_those_of_its_living_processes() -> None:
+    def task(node: str, state: str, reason: str = "") -> tuple[str, facts.TaskState]:
+        return node, facts.TaskState("app", 1, "0_0", "active", state, reason)
+
+    def thread(node: str, state: str, reason: str = "") -> tuple[str, facts.StreamThreadState]:
+        return node, facts.StreamThreadState("app", 1, state, reason)
+
+    took = ("s-1", facts.TaskTook("app", 1, "0_0", "orders", 0, 0, "null", "1", 5, 6))
+    flushed = ("s-1", facts.TaskFlushed("app", 1, "0_0", ("orders-0@1",)))
+    committed = ("s-1", facts.TaskCommitted("app", 1, "0_0", ("orders-0@1",)))
+    case: Case = [
+        topic(), READY, thread("s-0", "RUNNING"), thread("s-1", "RUNNING"),
+        task("s-1", "RESTORING"), task("s-1", "RUNNING"), took, took, flushed, committed,  # 1 s
+        ("s-1", facts.RecordDropped("app", "0_0", "N", "null-key", "orders", 0, 3)),
+        thread("s-1", "PARTITIONS_REVOKED"), flushed, committed,  # of a revocation
+        task("s-1", "CLOSED"), thread("s-1", "DEAD", "an error"),
+        ("s-0", facts.HostStopped("crash")), end(),
+    ]  # fmt: skip
+    found = {
+        (each.name, each.tags): each.value
+        for each in metrics.measure("run", dicts(case)).metrics
+        if each.object.startswith("kafka.streams") and not each.name.endswith("-rate")
+    }
+    client, of = "client-id=s-1", "thread-id=s-1-StreamThread-1"
+    assert found == {
+        ("alive-stream-threads", client): 0,
+        ("failed-stream-threads", client): 1,
+        ("process-total", of): 2,
+        ("task-created-total", of): 1,
+        ("task-closed-total", of): 1,
+        ("commit-total", of): 1,
+        ("commit-latency-avg", of): 1000,
+        ("commit-latency-max", of): 1000,
+        ("dropped-records-total", f"{of},task-id=0_0"): 1,
+    }

@@ -1,4 +1,7 @@
-"""The JMX objects that real brokers, controllers and clients have (java/MetricNames.java)."""
+"""The JMX objects that real brokers, controllers and clients have (java/MetricNames.java).
+
+Those of Kafka Streams are told by an instance that is not started (java/StreamsMetricNames.java).
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,8 @@ import tempfile
 from pathlib import Path
 
 from tests.fidelity.conversations.talk import Talk
-from tests.fidelity.real_kafka import CONTROLLER, run_java, running
+from tests.fidelity.kafka_topologies import ARTIFACT
+from tests.fidelity.real_kafka import CONTROLLER, fetched, run_java, running
 from tests.fidelity.real_zookeeper import VERSION as ZOOKEEPER
 from tests.fidelity.real_zookeeper import cluster_of
 from tests.fidelity.sides import SETTINGS, RealSide
@@ -16,7 +20,7 @@ VERSIONS = ("4.0.0", "4.1.0", ZOOKEEPER)
 
 
 def ask(version: str) -> list[str]:
-    """Return a line for each JMX object of the controller, of a broker that leads, of clients."""
+    """Return a line for each JMX object of the controller, of a leading broker, of clients."""
     with tempfile.TemporaryDirectory(prefix="kafkasim-fidelity-") as scratch:
         cluster = cluster_of(version, Path(scratch), SETTINGS)
         with running(cluster):
@@ -29,7 +33,13 @@ def ask(version: str) -> list[str]:
             for role, node in nodes.items():
                 if node in cluster.processes:  # in ZooKeeper mode a broker is the controller
                     lines += _names(cluster.libs, role, str(cluster.processes[node].pid))
-            return lines
+            return [*lines, *streams(version)]
+
+
+def streams(version: str) -> list[str]:
+    """Return the lines of an instance of Kafka Streams, and of a task."""
+    libs = fetched(ARTIFACT, version.removesuffix("-zookeeper"))
+    return run_java(libs, HERE / "java" / "StreamsMetricNames.java")
 
 
 def committed(version: str) -> tuple[dict[str, dict[str, tuple[str, ...]]], dict[str, list[str]]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafkasim.analysis.figures import metrics
+from kafkasim.analysis.figures import metrics, stream_metrics
 from kafkasim.analysis.figures.metrics import Metric
 from kafkasim.model import facts, messages
 from kafkasim.model.messages import request_name
@@ -17,6 +17,9 @@ from tests.fidelity.kafka_metrics import VERSIONS, committed
 
 OF_CLIENTS = (metrics.CONSUMER, metrics.COORDINATOR, metrics.PRODUCER)
 """Objects of clients: there a metric is an attribute."""
+
+OF_STREAMS = (stream_metrics.CLIENT, stream_metrics.THREAD, stream_metrics.TASK)
+"""The same of Kafka Streams; the tags are the object's keys. Newer ones have a process-id, too."""
 
 EVERYTHING: Case = [
     topic(),
@@ -36,6 +39,14 @@ EVERYTHING: Case = [
     ("c", facts.Rebalanced("g", "m1", 1, 3_000_000)),
     ("c", facts.ConsumerAssigned("g", "m1", 1, ("orders-0",))),
     ("c", facts.ConsumerRevoked("g", "m1", 1, ("orders-0",), False)),
+    ("s", facts.StreamThreadState("app", 1, "RUNNING", "")),
+    ("s", facts.TaskState("app", 1, "0_0", "active", "RUNNING", "restored")),
+    ("s", facts.TaskTook("app", 1, "0_0", "orders", 0, 0, "null", "1", 5, 6)),
+    ("s", facts.RecordDropped("app", "0_0", "N", "null-key", "orders", 0, 0)),
+    ("s", facts.TaskFlushed("app", 1, "0_0", ("orders-0@1",))),
+    ("s", facts.TaskCommitted("app", 1, "0_0", ("orders-0@1",))),
+    ("s", facts.Restored("app", 1, "0_0", "active", "log", 0, 0, 2, 2, 20)),
+    ("s", facts.Restored("app", 1, "0_1", "standby", "log", 1, 0, 2, 2, 20)),
     end(),
 ]
 """Facts of every kind that becomes a metric."""
@@ -56,11 +67,24 @@ def unknown(found: list[Metric], version: str) -> list[str]:
             continue
         if each.object in OF_CLIENTS:
             name, attribute = f"{each.object},client-id=*", each.name
+        elif each.object in OF_STREAMS:
+            name, attribute = _of_streams(each, objects), each.name
         else:
             name, attribute = _named(each, list(objects)), each.attribute
         if attribute not in objects.get(name, ()):
             missing.append(f"{name} {attribute}")
     return sorted(dict.fromkeys(missing))
+
+
+def _of_streams(metric: Metric, objects: dict[str, tuple[str, ...]]) -> str:
+    """Return the object that has a metric of Kafka Streams, with at least the metric's tags."""
+    keys = {tag.partition("=")[0] for tag in metric.tags.split(",")}
+    for name, attributes in objects.items():
+        kind, *found = name.split(",")
+        has = {each.partition("=")[0] for each in found}
+        if kind == metric.object and metric.name in attributes and keys <= has:
+            return name
+    return metric.object
 
 
 def _named(metric: Metric, objects: list[str]) -> str:
