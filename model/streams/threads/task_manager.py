@@ -419,11 +419,15 @@ class TaskManager:
         await self._consumer.call("resume", task.partitions)
 
     async def update_lags(self) -> None:
-        """Let the tasks know how far brokers are ahead of the consumer."""
-        partitions = tuple([tp for task in self.tasks.active() for tp in task.partitions])
-        if partitions:
+        """Let the tasks know how far brokers are ahead of the consumer.
+
+        A task of one input partition waits for no other one, so it need not know.
+        """
+        waiting = [task for task in self.tasks.active() if len(task.partitions) > 1]
+        if waiting:
+            partitions = tuple([tp for task in waiting for tp in task.partitions])
             lags = await self._consumer.call("current_lag", partitions)
-            for task in self.tasks.active():
+            for task in waiting:
                 task.update_lags(lags)
 
     async def commit_all(self) -> int:
