@@ -201,3 +201,10 @@ def test_in_zookeeper_mode_the_controller_is_asked_for_before_the_privilege() ->
     assert gate.asked == [request]
     active[0] = True
     assert gate.ask(request).results == (("new", TOPIC_FAILED, "Authorization failed."),)
+
+
+def test_an_expression_matches_what_its_member_may_describe() -> None:
+    gate = Gate(("topic", "seen", "describe"))
+    may = gate.gate.describes(1)
+    assert [name for name in ("seen", "hidden") if may(name)] == ["seen"]
+    assert [fact.allowed for fact in gate.process.out if isinstance(fact, Authorized)] == [True]

@@ -278,6 +278,16 @@ def test_an_expression_is_resolved_beside_the_lane_and_again_for_new_topics() ->
     assert bench.get(beat("a", 2)) == answered(3, (("id-oranges", (0,)), *ORDERS))
 
 
+def test_an_expression_matches_no_topic_that_its_member_may_not_describe() -> None:
+    """GroupMetadataManager.filterTopicDescribeAuthorizedTopics."""
+    bench = ConsumerBench().elect()
+    bench.set_topic("oranges", 1)
+    regexes = bench.group.consumer_groups.regexes
+    regexes.may_describe = lambda _connection: lambda topic: topic != "oranges"
+    bench.get(joining("a", topics=None, subscribed_topic_regex="or.*"))
+    assert bench.get(beat("a", 1)) == answered(2, ORDERS)
+
+
 def test_the_last_subscriber_takes_its_expression_along() -> None:
     bench = ConsumerBench().elect()
     bench.get(joining("a", topics=None, subscribed_topic_regex="or.*"))

@@ -153,6 +153,7 @@ class KafkaBroker:
         self.socket_server.apis = gate
         self.replicas.fetching.refuses = gate.refuse_fetch
         self.share_apis.refuses = gate.refuse_share
+        self.coordinator.consumer_groups.regexes.may_describe = gate.describes
         return gate
 
     def _verify_transactions(self) -> AddPartitionsToTxnManager:

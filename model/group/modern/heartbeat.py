@@ -107,7 +107,7 @@ class ConsumerGroupHeartbeats:
             if request.member_epoch < JOIN_GROUP_MEMBER_EPOCH:
                 response = self._leave(shard, request, change, now)
             else:
-                response = self._heartbeat(shard, request, change, now)
+                response = self._heartbeat(shard, parked, request, change, now)
         except HeartbeatRefused as refused:
             self._tell_owner(shard, request, refused.error, now)
             self.runtime.respond(parked, ConsumerGroupHeartbeatResponse(refused.error))
@@ -201,6 +201,7 @@ class ConsumerGroupHeartbeats:
     def _heartbeat(
         self,
         shard: GroupShard,
+        parked: Parked,
         request: ConsumerGroupHeartbeatRequest,
         change: Change,
         now: int,
@@ -216,7 +217,7 @@ class ConsumerGroupHeartbeats:
         if updated != member:
             entries.append(member_entry(group.group_id, updated))
             bump |= updated.topics != member.topics
-        bump |= self.regexes.update(shard, group, member, updated, entries, now)
+        bump |= self.regexes.update(shard, group, member, updated, entries, parked[0], now)
         reconciled = self.steps.advance(shard, group, member, updated, bump, owned, entries, now)
         joins = request.member_epoch == JOIN_GROUP_MEMBER_EPOCH
         if joins or self.rules.consumer_heartbeat_renews_session():

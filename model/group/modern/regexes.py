@@ -68,6 +68,8 @@ class RegularExpressions:
         self.rules = rules
         self.image = image
         self.writer = writer
+        # ``may_describe(connection)(topic)``: with an authorizer, whether a member may.
+        self.may_describe: Callable[[int], Callable[[str], bool]] | None = None
         self.created_at = -1  # the metadata offset at which topics were last created
         self._scheduled: dict[str, None] = {}  # groups that are being resolved
 
@@ -78,10 +80,12 @@ class RegularExpressions:
         old: ConsumerGroupMember,
         new: ConsumerGroupMember,
         entries: list[Entry],
+        connection: int,
         now: int,
     ) -> bool:
         """Note what a member changes, and have the expressions resolved if need be.
 
+        They match the topics that the member whose heartbeat came on ``connection`` may describe.
         Return whether the group epoch has to rise.
 
         Raises:
@@ -103,7 +107,7 @@ class RegularExpressions:
             version = 0 if first is None else first.version
             refresh |= len(wanted) != len(group.regexes) or version < self.created_at
             if refresh and wanted:
-                self._schedule(shard, group.group_id, tuple(sorted(wanted)), now)
+                self._schedule(shard, group.group_id, tuple(sorted(wanted)), connection, now)
         return bump
 
     def after(
@@ -123,13 +127,20 @@ class RegularExpressions:
         return self.runtime.wall_ms(now) > first.timestamp_ms + BATCH_REFRESH_INTERVAL_MS
 
     def _schedule(
-        self, shard: GroupShard, group_id: str, regexes: tuple[str, ...], now: int
+        self,
+        shard: GroupShard,
+        group_id: str,
+        regexes: tuple[str, ...],
+        connection: int,
+        now: int,
     ) -> None:
         """Resolve expressions beside the coordinator's thread, which takes the result later."""
         version, now_ms = self.image.offset, self.runtime.wall_ms(now)
         names = sorted(self.image.topic_names)
         found = {
-            regex: ResolvedRegularExpression(_matching(regex, names), version, now_ms)
+            regex: ResolvedRegularExpression(
+                self._described(_matching(regex, names), connection), version, now_ms
+            )
             for regex in regexes
         }
         self._scheduled[group_id] = None
@@ -140,6 +151,12 @@ class RegularExpressions:
                 self._store(shard, group_id, found, at)
 
         self.runtime.out.append(Post(shard.context.lane, on_resolved, None))
+
+    def _described(self, topics: tuple[str, ...], connection: int) -> tuple[str, ...]:
+        """Leave out what the member may not describe (filterTopicDescribeAuthorizedTopics)."""
+        if self.may_describe is None:
+            return topics
+        return tuple(filter(self.may_describe(connection), topics))
 
     def _store(
         self,

@@ -49,6 +49,7 @@ from kafkasim.model.messages import (
 from kafkasim.model.messages.clients.acls import (
     CLUSTER_ACTION,
     CREATE,
+    DESCRIBE,
     READ,
     TOPIC,
     TRANSACTIONAL_ID,
@@ -124,6 +125,11 @@ class AuthorizedApis:
         """Return what is wrong with the topic of a ShareFetch or a ShareAcknowledge, which need
         READ (handleShareFetchRequest, handleShareAcknowledgeRequest)."""
         return _readable(self._access(item))
+
+    def describes(self, connection: int) -> Callable[[str], bool]:
+        """Return which topics the client of a connection may describe, without any denial."""
+        access = Access(self._log, self._process.peer_of(connection)).quietly()
+        return lambda topic: access.may(DESCRIBE, TOPIC, topic)
 
     def _access(self, item: Request) -> Access:
         return Access(self._log, self._process.peer_of(item.connection))
