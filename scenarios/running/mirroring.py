@@ -8,14 +8,17 @@ is in :class:`Contents`. A node without a group runs every task itself; those of
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
+from signal import SIGTERM
 from typing import Any, NamedTuple, Protocol
 
 from kafkasim.model.client.exceptions import KafkaError
-from kafkasim.model.connect.config import FLUSH_MS, MirrorConfig
+from kafkasim.model.connect.config import FLUSH_MS, GRACEFUL_MS, MirrorConfig
 from kafkasim.model.connect.offset_syncs import OffsetSync, OffsetSyncWriter
 from kafkasim.model.connect.policies import HEARTBEATS
 from kafkasim.model.connect.rules import MirrorRules
@@ -196,6 +199,7 @@ class MirroredTopics(Protocol):
 
 
 SOURCE_TASK_CLIENTS = ("source", "producer", "syncs-producer", "offsets")
+PRODUCERS = ("producer", "syncs-producer")
 
 
 class SourceTask:
@@ -213,7 +217,8 @@ class SourceTask:
         self._port = port
         self._flow = flow
         self._topics = topics
-        self._writer = OffsetSyncWriter(flow.rules, flow.config.offset_lag_max)
+        self._lag_max = flow.config.offset_lag_max
+        self._writer = OffsetSyncWriter(flow.rules, self._lag_max)
         self._stored: dict[TopicPartition, int] = {}  # source offsets, as Connect has stored them
         self._submitted: dict[TopicPartition, Submitted] = {}
         self._committable: dict[TopicPartition, int] = {}
@@ -249,7 +254,10 @@ class SourceTask:
         assigned: tuple[TopicPartition, ...] = ()
         while not self._stopping:
             if self._topics.partitions != assigned:
-                await self._settle()
+                if assigned:  # Connect ends the task, and starts one with the new partitions
+                    await self._settle()
+                    await self._flush()
+                    self._writer = OffsetSyncWriter(self._flow.rules, self._lag_max)
                 assigned = self._topics.partitions
                 await self._assign(assigned)
             if not assigned:
@@ -331,10 +339,10 @@ class SourceTask:
             _, done = self._port.call_acked(
                 f"{self._syncs}.send", self._flow.syncs_topic, key, record, SIZE, 0, True
             )
-            done.add_done_callback(self._on_synced)
+            done.add_done_callback(partial(self._on_synced, self._writer))
 
-    def _on_synced(self, answer: asyncio.Future[Any]) -> None:
-        self._writer.answered()
+    def _on_synced(self, writer: OffsetSyncWriter, answer: asyncio.Future[Any]) -> None:
+        writer.answered()
         if not answer.cancelled():
             answer.exception()  # logged; the next sync of the partition says more
 
@@ -415,9 +423,26 @@ class MirrorApplication:
         )  # fmt: skip
         syncs = internal_topic(flow.syncs_topic, config.offset_syncs_topic_replication_factor)
         await create(port, f"{flow.syncs_side}-admin", syncs)
-        tasks: list[Awaitable[None]] = [SourceTask(port, flow, self.topics(port, flow)).run()]
+        source = SourceTask(port, flow, self.topics(port, flow))
+        tasks: list[Awaitable[None]] = [source.run()]
         if config.emit_checkpoints_enabled:
             tasks.append(self.checkpoints(port, flow))
         sides = ("target", "source") if flow.emits_back else ("target",)
         tasks += [heartbeats(port, flow, side) for side in sides]
-        await asyncio.gather(*tasks)
+        await _until_stopped(port, source, asyncio.gather(*tasks))
+
+
+async def _until_stopped(port: ClientPort, source: SourceTask, running: Awaitable[Any]) -> None:
+    """Run until the process is asked to stop; then commit source offsets, and end it."""
+    asked = asyncio.Event()
+    port.catch_signal(SIGTERM, asked.set)
+    ends = [asyncio.ensure_future(running), asyncio.create_task(asked.wait())]
+    done, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+    for each in done:
+        each.result()  # raises what the tasks have raised
+    with contextlib.suppress(TimeoutError, KafkaError):
+        async with asyncio.timeout(GRACEFUL_MS / 1000):
+            await source.finish()
+            await asyncio.gather(*[port.call(f"{name}.flush") for name in PRODUCERS])
+    ends[0].cancel()
+    port.exit()
