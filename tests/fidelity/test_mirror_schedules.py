@@ -27,6 +27,15 @@ def test_the_model_s_mirrors_write_what_kafka_s_write(version: str, name: str) -
     assert play.result.verdict != "fail", play.result.verdict
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("version", "name"), recorded(MIRRORS))
+def test_a_node_that_is_in_no_group_writes_the_same(version: str, name: str) -> None:
+    scenario = load(name, version)
+    alone = [table.model_copy(update={"workers": None}) for table in scenario.mirrors]
+    play = SimulatedMirrorPlay(scenario.model_copy(update={"mirrors": alone}))
+    assert differences(version, name, play.play()) == ""
+
+
 def test_every_history_has_its_schedule() -> None:
     found = recorded(MIRRORS)
     assert [name for _, name in found] == names(MIRRORS[0])
