@@ -116,6 +116,8 @@ class Cleanings:
     ) -> None:
         holes, key = self._holes, state.key
         place = (offset, holes.epoch(key, offset))
+        if place[1] < 0:
+            return  # leaders of several epochs have appended there: either may stand
         record = known.records.get(place)
         if record is not None:
             if holes.is_aborted(key, offset) or self._takes_otherwise(key, node, offset):
