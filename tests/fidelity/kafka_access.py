@@ -15,11 +15,12 @@ from tests.fidelity.conversations import (
 )
 from tests.fidelity.conversations.holding import ask_all, hold_all
 from tests.fidelity.conversations.talk import Talk
+from tests.fidelity.real_kafka import VERSIONS as KRAFT_VERSIONS
 from tests.fidelity.sides import SETTINGS as COMMON
 from tests.fidelity.sides import Side
 
 HERE = Path(__file__).parent
-VERSIONS = ("4.1.0",)
+VERSIONS = KRAFT_VERSIONS
 
 SECURED: dict[str, Callable[[Talk], None]] = {
     "entries": acls.changing,
