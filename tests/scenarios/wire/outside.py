@@ -62,9 +62,9 @@ class Connection:
         kernel = self.session.run.world.kernel
         kernel.run_until(kernel._now + us)
 
-    def frame(self) -> bytes | None:
+    def frame(self, within_us: int = WITHIN_US) -> bytes | None:
         """Return the next response without its length, None within the time limit or at an end."""
-        for _ in range(WITHIN_US // 10_000):
+        for _ in range(within_us // 10_000):
             if len(self.received) >= 4:
                 size = int.from_bytes(self.received[:4], "big")
                 found = bytes(self.received[4 : 4 + size])
