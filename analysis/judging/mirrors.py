@@ -282,16 +282,9 @@ class Mirrored:
             yield from _internal(copied)
             yield from _gaps(copied)
             yield from _disorder(copied)
+            yield from self._replay(mirror, copied.key)
         yield from self._translations(mirror)
         yield from self._behind(mirror)
-        for key, (offset, age_us, seq, t) in self._by_node[mirror.node].replays.items():
-            if age_us > mirror.replay_us > 0:
-                text = (
-                    f"a task copies the partition again from offset {offset} on, whose copy was"
-                    f" acknowledged {age_us / 1e6:.1f} s before the last one; after"
-                    f" {mirror.replay_us / 1e6:.1f} s its source offset should have been committed"
-                )
-                yield Finding("mirror-replay", *key, text, offset=offset, seq=seq, t_us=t)
         for group, copied, skipped, _ in self._failovers(mirror):
             if skipped:
                 text = (
@@ -303,6 +296,19 @@ class Mirrored:
                     "skipped-at-failover", *copied.key, text, count=len(skipped),
                     offset=skipped[0], group=group,
                 )  # fmt: skip
+
+    def _replay(self, mirror: MirrorSettings, key: PartitionKey) -> Iterator[Finding]:
+        """Yield that a task copies again what its source offsets should have covered."""
+        replay = self._by_node[mirror.node].replays.get(key)
+        if replay is None or not replay[1] > mirror.replay_us > 0:
+            return
+        offset, age_us, seq, t = replay
+        text = (
+            f"a task copies the partition again from offset {offset} on, whose copy was"
+            f" acknowledged {age_us / 1e6:.1f} s before the last one; after"
+            f" {mirror.replay_us / 1e6:.1f} s its source offset should have been committed"
+        )
+        yield Finding("mirror-replay", *key, text, offset=offset, seq=seq, t_us=t)
 
     def figures(self) -> list[str]:
         """Return a line for each mirror, and for each group that has failed over."""

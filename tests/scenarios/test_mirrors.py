@@ -88,6 +88,19 @@ def test_what_a_transaction_has_aborted_is_no_copy(committed: bool, told: str) -
     assert (names(made), told in line) == ([], True)
 
 
+@pytest.mark.parametrize(("replay_us", "found"), [(0, []), (5, []), (4, [("mirror-replay", 1, 0)])])
+def test_a_task_copies_again_only_what_was_not_committed_yet(
+    replay_us: int, found: list[Any]
+) -> None:
+    """The copies of two records are acknowledged 5 µs apart, and both are read again."""
+    copies = [facts.Acked("B", 0, n, (10 + n,), -1, -1, -1, -1, 5, 1) for n in (0, 1)]
+    waits = [("world", facts.Phase("safety", ""))] * 4
+    again = facts.Polled("", "", "A", 0, 2, -1, (0, 1), (10, 11))
+    rows = [("mirror-1", copies[0]), *waits, ("mirror-1", copies[1]), ("mirror-1", again)]
+    mirror = replace(MIRROR, replay_us=replay_us)
+    assert names(judged(*rows, source=(10, 11), target=(10, 11), mirror=mirror)) == found
+
+
 def test_a_record_that_was_passed_over_is_a_gap_and_one_at_the_end_is_not() -> None:
     assert names(judged(source=(10, 11, 12, 13), target=(10, 12))) == [("mirror-gap", 1, 1)]
 
