@@ -74,6 +74,12 @@ class Reading:
         self.offsets.update(dict.fromkeys((*place, offset) for offset in row["offsets"]))
 
 
+def _cluster(row: Row) -> str:
+    """Return the cluster of a row's host, "" in a run of one, and of hosts between clusters."""
+    cluster, found, _ = row["node"].partition(".")
+    return cluster if found else ""
+
+
 class Noticed:
     """Reads rows in order; :meth:`lines` says what producers and groups noticed."""
 
@@ -81,13 +87,15 @@ class Noticed:
         self._ready_us = ready_us
         self._topics: dict[str, str] = {}
         self._sent: dict[str, Sending] = {}  # by topic
-        self._read: dict[str, Reading] = {}  # by group
+        self._read: dict[str, Reading] = {}  # by group, or host
 
     def replay(self, row: Row) -> None:
         """Take one row of :data:`KINDS` into account."""
         kind = row["kind"]
         if kind == "TopicCreated":
-            self._topics[row["topic_id"]] = row["topic"]
+            cluster = _cluster(row)
+            name = f"{cluster}:{row['topic']}" if cluster else row["topic"]
+            self._topics[row["topic_id"]] = name
         elif kind == "Acked":
             self._topic(row).acknowledged(row)
         elif kind == "SendFailed":
@@ -96,7 +104,10 @@ class Noticed:
             topic.failed += len(row["record_ids"])
             topic.errors[row["error"]] = None
         elif row["offsets"]:
-            self._read.setdefault(row["group"], Reading()).polled(row)
+            group = row["group"]  # a mirror, and whoever assigns partitions itself, is in none
+            where = f" of {_cluster(row)}" if _cluster(row) else ""
+            name = f"group {group}{where}" if group else f"{row['node']}, in no group"
+            self._read.setdefault(name, Reading()).polled(row)
 
     def _topic(self, row: Row) -> Sending:
         name: str = self._topics.get(row["topic_id"]) or row["topic_id"] or UNKNOWN
@@ -113,7 +124,7 @@ class Noticed:
             what = f"{counted(group.records, 'record')} read"
             what += f", {again} of them again" if again else ""
             between = self._between(group.silence, "polls with records")
-            found.append(f"group {name}: {what}{between}")
+            found.append(f"{name}: {what}{between}")
         return found
 
     def _sends(self, name: str, topic: Sending) -> str:

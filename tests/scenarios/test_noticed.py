@@ -12,11 +12,11 @@ from kafkasim.scenarios import cli
 SECOND = 1_000_000
 
 
-def told(*rows: tuple[float, Any]) -> list[str]:
+def told(*rows: tuple[float, Any], node: str = "host-1") -> list[str]:
     """Return the lines about facts; each row is (seconds since ready, fact)."""
     found = Noticed(SECOND)
     for at, fact in rows:
-        row = dict.fromkeys(facts.COLUMNS) | dataclasses.asdict(fact)
+        row = dict.fromkeys(facts.COLUMNS) | dataclasses.asdict(fact) | {"node": node}
         found.replay({**row, "t_us": SECOND + round(at * SECOND), "kind": type(fact).__name__})
     return found.lines()
 
@@ -71,6 +71,19 @@ def test_a_group_is_told_with_what_it_read_again() -> None:
             " records (until +5.000s)"
         )
     ]
+
+
+def test_who_reads_without_a_group_is_named_by_his_host() -> None:
+    alone = dataclasses.replace(polled(0, 1), group="")
+    assert told((1, alone)) == ["host-1, in no group: 2 records read"]
+
+
+def test_topics_and_groups_of_several_clusters_are_told_apart() -> None:
+    created = facts.TopicCreated(0, "T", "orders", 1, 1, 1)
+    lines = told((0, created), (1, acked(2, 7000)), (2, polled(0, 1)), node="a.host-1")
+    assert [line.partition(", none")[0] for line in lines] == [
+        "topic a:orders: 2 records acknowledged", "group billing of a: 2 records read",
+    ]  # fmt: skip
 
 
 def test_the_lines_stand_below_the_story(capsys) -> None:
