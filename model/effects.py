@@ -153,7 +153,7 @@ class Peer:
     """Who opened an inbound connection, as its authentication has shown (RequestContext)."""
 
     principal: str  # User:alice
-    host: str
+    host: str  # its IP address: the host's name, or the address that hosts share behind a NAT
     client_id: str = ""  # client.id of who opened it; Kafka has it in each request's header
 
     @property
@@ -219,6 +219,13 @@ class ThrottledResponse:
         """Return the bytes of the response."""
         size: int = self.message.wire_size()
         return size
+
+
+@value
+class Admit:
+    """Let a network thread read an inbound connection, for which :class:`Acceptor` was asked."""
+
+    connection: int
 
 
 @value
@@ -331,6 +338,24 @@ class Answerable(Protocol):
     def on_closed(self, reason: str, now: int) -> None: ...
 
 
+class Acceptor(Protocol):
+    """Decides on new connections to one endpoint of a process, on a lane of its own.
+
+    The host gives it a connection that the kernel has accepted, if it is ``limiting`` then, and
+    reads nothing from the connection before :class:`Admit`. It also gives it the end of each of
+    these connections. While it is ``full`` the kernel accepts no more.
+    """
+
+    @property
+    def lane(self) -> str: ...
+    @property
+    def limiting(self) -> bool: ...
+    @property
+    def full(self) -> bool: ...
+    def on_connection(self, connection: int, now: int) -> None: ...
+    def on_disconnected(self, connection: int, now: int) -> None: ...
+
+
 class Process:
     """One broker, controller, client or ZooKeeper server, from its start to its death.
 
@@ -364,6 +389,9 @@ class Process:
         self.watched: dict[int, tuple[str, Callable[[int, int], None]]] = (
             {} if whole is None else whole.watched
         )
+        self.acceptors: dict[str, Acceptor] = (
+            {} if whole is None else whole.acceptors
+        )  # by endpoint
         # What becomes of the answer to a request, by (connection, correlation), as it is sent.
         self.merges: dict[tuple[int, int], Callable[[Any], Any]] = (
             {} if whole is None else whole.merges

@@ -77,6 +77,7 @@ TOLD: dict[type, Callable[[Any], str]] = {
     facts.IsrUpdateFailed: lambda fact: f"isr-refused:{fact.error}",
     facts.Truncated: lambda fact: "truncated" if fact.offset < fact.log_end_offset else "",
     facts.Throttled: lambda fact: f"throttled:{fact.client_id}",
+    facts.ConnectionLimited: lambda fact: f"connection-limited:{fact.limit}",
     facts.Authorized: lambda fact: "" if fact.allowed else f"denied:{fact.principal}",
     facts.CommitResult: _committed,
     facts.ControlRequest: lambda fact: (

@@ -115,6 +115,10 @@ SAID: dict[str, tuple[str, Template]] = {
     "ControllerActive": ("2.3", lambda row: "{node} "
         + ("becomes the active" if row["active"] else "resigns as")
         + " controller (epoch {epoch})" + ": {reason}" * bool(row["reason"])),
+    "ConnectionLimited": ("1.9", lambda row: (
+        "{node} closes new connections from {host} from now on: {limit}"
+        if row["limit"] in ("max.connections.per.ip", "connection_creation_rate") else
+        "the acceptor of {node} lets new connections wait, the first one from {host}: {limit}")),
     "CreationRefused": ("", ("{node} cannot have {topic} created, which {topic_use}: {error}"
         " ({reason})")),
     "TopicDeleted": ("", "topic {topic} is deleted"),

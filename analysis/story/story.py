@@ -42,7 +42,8 @@ TOLD = {
          "GroupState", "GroupConverted", "TransactionState", "TransactionEnded",
          "RebalanceAttempt", "SendFailed", "ControlRequest", "LogStart", "OffsetExpired",
          "ProducerIdExpired", "InstanceIdHeld", "CommitResult", "Positioned", "ReadReplica",
-         "ReplicaFailed", "Authorized", "RestoreBegan", "TaskState", "StateWiped"), EFFECT,
+         "ReplicaFailed", "Authorized", "ConnectionLimited", "RestoreBegan", "TaskState",
+         "StateWiped"), EFFECT,
     ),
 }  # fmt: skip
 """The kinds of facts that a story tells, and where they stand in an instant."""
@@ -84,6 +85,7 @@ class Story:
         self._leaderless: dict[str, Gathered] = {}  # by partition: the line that says so
         self._generation: dict[str, int] = {}
         self._rebalancing: dict[str, None] = {}
+        self._limited: dict[tuple[str, str], None] = {}  # host and limit of its connections
         self._positioned: dict[tuple[str, str, int], None] = {}  # group and partition
         self._is_news: dict[str, Callable[[Row], bool]] = {
             **NEWS_IF,
@@ -100,6 +102,7 @@ class Story:
                 self._is_late(row) and row["t_us"] != self._created.get(row["resource"])
             ),
             "AclChanged": self._is_late,
+            "ConnectionLimited": self._is_first_of_limit,
             "ControllerActive": self._is_late,
             "VotersChanged": self._teller.is_news,
             "BrokerRegistration": lambda row: self._teller.is_news(row) and self._is_late(row),
@@ -151,6 +154,13 @@ class Story:
         elif kind == "PartitionChanged" and (without := self._leaderless.pop(place, None)):
             if row["t_us"] - without.t_us <= SAME_MOMENT_US:
                 without.names.remove(place)
+
+    def _is_first_of_limit(self, row: Row) -> bool:
+        """Return whether no connection of the address was limited by this before."""
+        key = (row["host"], row["limit"])
+        known = key in self._limited
+        self._limited[key] = None
+        return not known
 
     def _is_late(self, row: Row) -> bool:
         return bool(row["t_us"] > self.ready_us)

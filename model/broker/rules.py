@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from kafkasim.model.broker.common.connection_quotas import ConnectionRules
 from kafkasim.model.broker.kraft.rules import LifecycleRules
 from kafkasim.model.controller.common.acls import AuthorizerRules
 from kafkasim.model.controller.zk.rules import ZkControllerRules
@@ -29,5 +30,6 @@ class BrokerRules:
     lifecycle: LifecycleRules = field(default_factory=LifecycleRules)  # in KRaft mode
     zk: ZkControllerRules = field(default_factory=ZkControllerRules)  # in ZooKeeper mode
     authorizer: AuthorizerRules = field(default_factory=AuthorizerRules)
+    connections: ConnectionRules = field(default_factory=ConnectionRules)
     features: tuple[tuple[str, int, int], ...] = ()  # (name, lowest, highest) that it supports
     epochs_used: Mapping[str, int] = field(default_factory=dict)  # by transactional id

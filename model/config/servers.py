@@ -221,6 +221,11 @@ class BrokerConfig(Config):
     background_threads: int = setting(10, 1)  # of the KafkaScheduler: here, those that flush logs
     num_network_threads: int = setting(3, 1)  # of each listener; they read and answer in turn
     queued_max_requests: int = setting(500, 1)  # a full queue stalls the network threads
+    max_connections: int = setting(MAX_INT, 0)  # of a broker: without a free slot new ones wait
+    max_connections_per_ip: int = setting(MAX_INT, 0)  # more are closed
+    max_connections_per_ip_overrides: str = setting("")  # host:count,…
+    max_connection_creation_rate: int = setting(MAX_INT, 0)  # new ones a second; more wait
+    socket_listen_backlog_size: int = setting(50, 1)  # that wait for the acceptor
     # Quorum
     controller_quorum_election_timeout_ms: int = setting(1000, 1)  # of a vote, with jitter
     controller_quorum_fetch_timeout_ms: int = setting(2000, 1)  # then a follower asks for votes
@@ -362,6 +367,22 @@ class BrokerConfig(Config):
         return self._ibp_at_least("3.2-IV0")
 
     @property
+    def max_connections_of_ips(self) -> dict[str, int]:
+        """The limits of max.connections.per.ip.overrides, by address.
+
+        Raises:
+            ConfigError: it is not ``host:count,…`` (KafkaConfig.getMap).
+        """
+        key, text = "max.connections.per.ip.overrides", self.max_connections_per_ip_overrides
+        limits: dict[str, int] = {}
+        for each in text.split(",") if text.strip() else ():
+            host, _, count = each.strip().rpartition(":")
+            if not host or not count.isdecimal():
+                raise ConfigError(key, f"{text!r} is not host:count,…")
+            limits[host] = int(count)
+        return limits
+
+    @property
     def super_user_names(self) -> tuple[str, ...]:
         """The principals of super.users."""
         return tuple([each.strip() for each in self.super_users.split(";") if each.strip()])
@@ -398,6 +419,10 @@ class BrokerConfig(Config):
         for name in self.super_user_names:
             if ":" not in name:
                 raise ConfigError("super.users", f"{name!r} is not TYPE:NAME, e.g. User:alice")
+        overrides = self.max_connections_of_ips
+        if not self.max_connections_per_ip and not overrides:
+            key = "max.connections.per.ip"
+            raise ConfigError(key, "0 is allowed only with max.connections.per.ip.overrides")
         validate_consumer_groups(self)
         validate_share_groups(self)
 

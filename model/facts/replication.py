@@ -313,6 +313,15 @@ class RequestStats:
 
 
 @value
+class ConnectionLimited:
+    """A broker closed a new connection, or let it wait, because of a limit (KIP-402, KIP-612)."""
+
+    host: str  # the IP address that it came from
+    limit: str  # Kafka's name of the setting or quota
+    throttle_ms: int  # how long its acceptor waits, or until it closes the connection; 0: no time
+
+
+@value
 class Throttled:
     """A broker asked a client to wait, because it is above its quota.
 

@@ -62,6 +62,7 @@ OPERATION_KINDS = tuple(VERBS)
 NAME = r"^[A-Za-z0-9][A-Za-z0-9-]*$"
 TOPIC_NAME = r"^[A-Za-z0-9._-]+$"
 PRINCIPAL = r"^[A-Za-z]+:.+$"
+ADDRESS = r"^[A-Za-z0-9.:-]+$"
 KEYS = r"^(none|(uniform|cycle):[1-9][0-9]*|zipf:[1-9][0-9]*:[0-9.]+)$"
 
 
@@ -226,6 +227,7 @@ class ProducerTable(Table):
     rack: str | None = None
     restart: Policy = "never"
     principal: str = Field(ANONYMOUS, pattern=PRINCIPAL)
+    ip: str | None = Field(None, pattern=ADDRESS)
     start: Duration = 0
     stop: Duration | None = None
     transactional_id: str | None = Field(None, min_length=1)
@@ -267,6 +269,7 @@ class ProcessorTable(Table):
     rack: str | None = None
     restart: Policy = "never"
     principal: str = Field(ANONYMOUS, pattern=PRINCIPAL)
+    ip: str | None = Field(None, pattern=ADDRESS)
     start: Duration = 0
     config: Properties = {}
     producer_config: Properties = {}
@@ -321,6 +324,7 @@ class ConsumerGroupTable(Table):
     rack: str | None = None
     restart: Policy = "never"
     principal: str = Field(ANONYMOUS, pattern=PRINCIPAL)
+    ip: str | None = Field(None, pattern=ADDRESS)
     start: Duration = 0
     config: Properties = {}
     app: str | None = None
@@ -358,6 +362,7 @@ class ShareGroupTable(Table):
     rack: str | None = None
     restart: Policy = "never"
     principal: str = Field(ANONYMOUS, pattern=PRINCIPAL)
+    ip: str | None = Field(None, pattern=ADDRESS)
     start: Duration = 0
     config: Properties = {}
     group_config: Properties = {}
@@ -386,6 +391,7 @@ class StreamsTable(Table):
     start_every: Duration = 0
     restart: Policy = "never"
     principal: str = Field(ANONYMOUS, pattern=PRINCIPAL)
+    ip: str | None = Field(None, pattern=ADDRESS)
     config: Properties = {}
 
     @property
@@ -472,6 +478,7 @@ class OperationTable(Table):
     topic: str | None = None
     client_id: str | None = None  # alter-client-quotas, like user
     user: str | None = None
+    ip: str | None = None  # alter-client-quotas
     config: Properties = {}
     remove: list[str] = []  # properties that alter-config, upgrade and deployments drop
     partition: int | None = Field(None, ge=0)

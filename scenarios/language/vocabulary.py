@@ -47,7 +47,7 @@ VERBS: Mapping[str, Verb] = {
     "elect-leader": Verb((), ("election", "topic", "partition")),
     "reassign": Verb(("topic",), ("partition", "replicas", "cancel")),
     "alter-config": Verb((), ("topic", "node", "group", "config", "remove")),
-    "alter-client-quotas": Verb((), ("client-id", "user", "config", "remove")),
+    "alter-client-quotas": Verb((), ("client-id", "user", "ip", "config", "remove")),
     "add-acls": Verb(("acls",)),
     "remove-acls": Verb(("acls",)),
     "create-topic": Verb(("topic",), ("partitions", "replication-factor", "assignment", "config")),
@@ -152,6 +152,8 @@ OBSERVATIONS: Mapping[str, str] = {
     "share-redelivered": "a leader handed a record of a share group out again",
     "share-leader-changed": "another leader took over what a share group has done in a partition",
     "throttled": "a broker asked a client above its quota to wait; detail: its client id",
+    "connection-limited": "a broker closed a new connection, or let it wait; detail: the limit,"
+    " e.g. max.connections.per.ip",
     "denied": "a broker's authorizer refused somebody something; detail: the principal",
     "slow-acks": "a second or more passed from a batch's creation to its acknowledgement; detail:"
     " the producer",

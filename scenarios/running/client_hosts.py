@@ -337,7 +337,9 @@ class ClientHosts:
         configs: Mapping[str, Config],
         application: Application,
     ) -> None:
-        host = self._world.add_host(node, rack=table.rack or "rack-0", principal=table.principal)
+        host = self._world.add_host(
+            node, rack=table.rack or "rack-0", principal=table.principal, ip=table.ip
+        )
         self._restarts.keep(host, table.restart)
         for config in configs.values():
             if isinstance(config, ProducerConfig) and config.transactional_id is not None:

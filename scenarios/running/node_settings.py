@@ -99,6 +99,7 @@ class NodeSettings:
             rules.lifecycle,
             rules.zk_controller,
             rules.authorizer,
+            rules.connections,
             rules.controller.supported_features(),
             self._epochs_used,
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from kafkasim.model.broker.common.connection_quotas import ConnectionRules
 from kafkasim.model.broker.kraft.rules import LifecycleRules
 from kafkasim.model.client.rules import ClientRules
 from kafkasim.model.connect.rules import MirrorRules
@@ -33,6 +34,7 @@ class Rules:
     share: ShareRules = field(default_factory=ShareRules)
     transaction: TransactionRules = field(default_factory=TransactionRules)
     authorizer: AuthorizerRules = field(default_factory=AuthorizerRules)
+    connections: ConnectionRules = field(default_factory=ConnectionRules)
     lifecycle: LifecycleRules = field(default_factory=LifecycleRules)
     client: ClientRules = field(default_factory=ClientRules)
     streams: StreamsRules = field(default_factory=StreamsRules)
@@ -51,6 +53,7 @@ PARTS: dict[str, type] = {
     "share": ShareRules,
     "transaction": TransactionRules,
     "authorizer": AuthorizerRules,
+    "connections": ConnectionRules,
     "lifecycle": LifecycleRules,
     "client": ClientRules,
     "streams": StreamsRules,

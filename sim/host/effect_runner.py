@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from kafkasim.model.effects import (
+    Admit,
     Barrier,
     Close,
     Exit,
@@ -99,6 +100,14 @@ class Lanes(Protocol):
         """Read on from the buffer of a connection whose request is answered."""
         ...
 
+    def admit(self, connection: int) -> None:
+        """Read a connection that its acceptor has admitted."""
+        ...
+
+    def disconnected(self, socket: Socket) -> None:
+        """Tell an acceptor that a connection which it was asked for has ended."""
+        ...
+
 
 class EffectRunner:
     """Performs the effects of one incarnation of a process.
@@ -179,6 +188,7 @@ class EffectRunner:
             Push: self._push,
             Post: self._post,
             Open: self._open,
+            Admit: self._admit,
             Close: self._close,
             Flush: self._flush,
             Read: self._read,
@@ -326,9 +336,14 @@ class EffectRunner:
         self._sockets[effect.connection] = socket
         self._network.connector.connect(socket, effect.address)
 
+    def _admit(self, effect: Admit, lane: Lane) -> None:
+        self._lanes.admit(effect.connection)
+
     def _close(self, effect: Close, lane: Lane) -> None:
         socket = self._sockets.pop(effect.connection, None)
         if socket is not None:
+            if socket.acceptor is not None:
+                self._lanes.disconnected(socket)
             self._network.finish(socket, "closed", self._departs_us)
 
     def _throttle(self, effect: Respond, message: Any) -> tuple[Any, int]:

@@ -251,8 +251,14 @@ class LaneScheduler:
 
     # ------------------------------------------------------------------------------ connections
 
-    def accept(self, client: Socket, address: str) -> Socket:
-        """Return the server's end of a connection; the kernel makes it even in a pause."""
+    def accept(self, client: Socket, address: str) -> Socket | None:
+        """Return the server's end of a connection; the kernel makes it even in a pause.
+
+        It makes none while the backlog of an acceptor is full.
+        """
+        limits = self.process.acceptors.get(address)
+        if limits is not None and limits.limiting and limits.full:
+            return None
         card = self._hardware.card
         card.last_inbound -= 1
         socket = Socket(card, self, card.last_inbound, None, client.purpose, inbound=True)
@@ -260,12 +266,26 @@ class LaneScheduler:
         client.peer = socket
         card.sockets[socket.connection] = socket
         socket.lane_of_request = self._lanes_of_requests.setdefault(address, {})
-        acceptor = self._acceptors.get(address)
-        if acceptor is None:
-            acceptor = self._acceptors[address] = Acceptor(self.process.network_threads)
-        socket.processor = acceptor.assign()
+        processors = self._acceptors.get(address)
+        if processors is None:
+            processors = self._acceptors[address] = Acceptor(self.process.network_threads)
+        socket.processor = processors.assign()
         self.process.accepted(socket.connection, address)
+        if limits is not None and limits.limiting:
+            socket.acceptor = limits
+            socket.muted = True  # until it is admitted
+            asked = Posted(limits.on_connection, socket.connection)
+            arrival = LaneInput((self.receive,), self.lane(limits.lane), asked)
+            self._kernel.push(self._kernel._now, arrival)
         return socket
+
+    def admit(self, connection: int) -> None:
+        """Read a connection that its acceptor has admitted; one that is gone is disconnected."""
+        socket = self._hardware.card.sockets.get(connection)
+        if socket is not None:
+            socket.muted = False
+            if socket.inbox:
+                self.read_next(socket)
 
     def _peer_of(self, connection: int) -> Peer:
         """Return who is at the other end of an inbound connection that is or was just alive."""
@@ -273,7 +293,7 @@ class LaneScheduler:
         client = None if socket is None else socket.peer
         if client is None:
             return Peer(ANONYMOUS, "")
-        return Peer(client.card.principal, client.card.name, client.client_id)
+        return Peer(client.card.principal, client.card.ip, client.client_id)
 
     def opened(self, socket: Socket) -> None:
         """Tell the process that its connection is established."""
@@ -291,12 +311,21 @@ class LaneScheduler:
 
     def _lose(self, socket: Socket, item: OpenFailed | Closed) -> None:
         self._hardware.card.sockets.pop(socket.connection, None)
+        if socket.acceptor is not None:
+            self.disconnected(socket)
         if socket.lane is not None:
             self.receive(LaneInput(None, socket.lane, item))
         elif socket.connection in self.process.watched:
             lane, handler = self.process.watched.pop(socket.connection)
             told = LaneInput((self.receive,), self.lane(lane), Posted(handler, socket.connection))
             self._kernel.push(self._kernel._now, told)  # not amid the effects that unmuted it
+
+    def disconnected(self, socket: Socket) -> None:
+        """Tell an acceptor that a connection which it was asked for has ended."""
+        acceptor = socket.acceptor
+        ended = Posted(acceptor.on_disconnected, socket.connection)
+        told = LaneInput((self.receive,), self.lane(acceptor.lane), ended)
+        self._kernel.push(self._kernel._now, told)  # not amid the effects that ended it
 
     def _on_response(self, packet: Packet) -> None:
         """Give a response to its channel here if nothing is in its way, which is the usual case."""

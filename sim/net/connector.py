@@ -106,6 +106,9 @@ class Connector:
             return
         if server.listener is not None:
             accepted = server.listener.accept(client, handshake.address)
+            if accepted is None:
+                self._syn_again(handshake, now)
+                return
             self._paths.set_route(accepted)
             self._paths.set_route(client)
             handshake.callbacks = self._accepted

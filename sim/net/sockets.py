@@ -66,8 +66,8 @@ class Receiver(Protocol):
 class Listener(Protocol):
     """The process that accepts connections at a network card."""
 
-    def accept(self, client: Socket, address: str) -> Socket:
-        """Return the server's end of a new connection to an address."""
+    def accept(self, client: Socket, address: str) -> Socket | None:
+        """Return the server's end of a new connection; None: the address has a full backlog."""
         ...
 
 
@@ -81,6 +81,7 @@ class NetworkCard:
     __slots__ = (
         "domain",
         "free_us",
+        "ip",
         "last_inbound",
         "listener",
         "name",
@@ -92,6 +93,7 @@ class NetworkCard:
     def __init__(self, name: str, domain: str = "") -> None:
         self.name = domain + name
         self.domain = domain  # with its dot
+        self.ip = self.name  # as servers see it: its own, or that of the NAT in front of it
         self.principal = ANONYMOUS  # whom its connections authenticate
         self.powered = True
         self.free_us = 0  # when it has sent what it was given
@@ -108,6 +110,7 @@ class Socket:
     """
 
     __slots__ = (
+        "acceptor",
         "arrives",
         "bytes_per_us",
         "card",
@@ -165,6 +168,7 @@ class Socket:
         self.inbox: deque[Packet] = deque()
         # At the server: the network thread that reads it.
         self.processor: Any = None
+        self.acceptor: Any = None  # if that was asked for it
         self.served: Any = None  # the request while it is muted
         # Sending.
         self.unread = 0  # bytes sent that the peer's process has not read

@@ -92,6 +92,10 @@ LISTED: tuple[tuple[str, str, str, str, str], ...] = (
         "2.8 takes transactional.id.expiration.ms, and looks every ten minutes (KIP-854)",
     ),
     (
+        "2.8.2", "broker", "no such key", "socket.listen.backlog.size",
+        "the listen backlog has 50 places (KIP-764)",
+    ),
+    (
         "2.8.2", "broker", "no such key", "log.initial.task.delay.ms",
         "2.8 has a constant, 30 s as by default (LogManager.InitialTaskDelayMs)",
     ),
@@ -280,6 +284,15 @@ LISTED: tuple[tuple[str, str, str, str, str], ...] = (
 )  # fmt: skip
 
 STATIC_HERE = {
+    **dict.fromkeys(
+        (
+            "max.connection.creation.rate",
+            "max.connections",
+            "max.connections.per.ip",
+            "max.connections.per.ip.overrides",
+        ),
+        "a broker of the model keeps the limits of connections that it started with",
+    ),
     "background.threads": "a broker of the model keeps its number of threads that flush",
     "num.io.threads": "a broker of the model keeps its number of request handlers",
     "num.network.threads": "a broker of the model keeps its number of network threads",

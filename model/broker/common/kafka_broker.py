@@ -11,9 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from kafkasim.model.broker.common.acceptor import BrokerAcceptor
 from kafkasim.model.broker.common.apis import KafkaApis
 from kafkasim.model.broker.common.authorization.gate import AuthorizedApis
 from kafkasim.model.broker.common.client_quotas import ClientQuotaManager
+from kafkasim.model.broker.common.connection_quotas import ConnectionQuotas
 from kafkasim.model.broker.common.coordinators.log import ReplicatedCoordinatorLog
 from kafkasim.model.broker.common.coordinators.registry import (
     GROUP,
@@ -120,6 +122,9 @@ class KafkaBroker:
             self.gate = self._authorize_requests(rules.authorizer)
         served = self.socket_server.apis
         self.socket_server.apis = ThrottledApis(self.process, served, self.request_quota)
+        connections = ConnectionQuotas(config, image, rules.connections)
+        backlog = config.socket_listen_backlog_size
+        process.acceptors[process.name] = BrokerAcceptor(process, connections, backlog)
         self.failures = LogDirFailureHandler(process.out, self.replicas, metadata_log, announce)
 
     def _serve_requests(self, controller: ControllerAccess, share_groups: bool) -> None:

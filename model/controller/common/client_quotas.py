@@ -1,10 +1,12 @@
 """What both kinds of controllers and all brokers know of quotas of clients (KIP-546).
 
-Left out: quotas of IP addresses.
+Left out in ZooKeeper mode: quotas of IP addresses, which are refused as unknown. Every name that
+could be one of a host is an address here (isValidIpEntity).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from kafkasim.model.errors import Errors
@@ -12,6 +14,7 @@ from kafkasim.model.messages import DescribeClientQuotasRequest, DescribeClientQ
 from kafkasim.model.messages.clients.admin import (
     CLIENT_ID,
     DEFAULT_NAME,
+    IP,
     MATCH_DEFAULT,
     MATCH_EXACT,
     MATCH_SPECIFIED,
@@ -33,6 +36,11 @@ FRACTIONS = {
 }
 """The quotas (QuotaConfig), and whether one need not be a whole number."""
 
+CONNECTION_RATE = "connection_creation_rate"
+"""The quota of new connections of an IP address to each broker, a second (KIP-612)."""
+
+_ADDRESS = re.compile(r"[A-Za-z0-9.:-]+")
+
 Quotas = Mapping[QuotaEntity, Mapping[str, float]]
 
 Tags = tuple[str, str]
@@ -48,6 +56,19 @@ def applied(quotas: Quotas, key: str, user: str, client_id: str) -> tuple[Tags, 
         if key in quotas.get(entity, {}):
             return tags, quotas[entity][key]
     return ("", client_id), None
+
+
+def limits_ips(quotas: Quotas) -> bool:
+    """Return whether an IP address has a quota."""
+    return any(is_of_ip(entity) for entity in quotas)
+
+
+def connection_rate_of(quotas: Quotas, ip: str) -> float | None:
+    """Return the quota of an IP address: its own, or the default one (connectionRateForIp)."""
+    for entity in (((IP, ip),), ((IP, None),)):
+        if CONNECTION_RATE in quotas.get(entity, {}):
+            return quotas[entity][CONNECTION_RATE]
+    return None
 
 
 def precedence(user: str, client_id: str) -> tuple[tuple[QuotaEntity, Tags], ...]:
@@ -68,16 +89,32 @@ def precedence(user: str, client_id: str) -> tuple[tuple[QuotaEntity, Tags], ...
     )
 
 
-def entity_problem(entity: QuotaEntity) -> str:
-    """Return why no quota can be set on an entity, "" if one can (INVALID_REQUEST)."""
+def entity_problem(entity: QuotaEntity, kinds: tuple[str, ...]) -> str:
+    """Return why no quota can be set on an entity, "" if one can (INVALID_REQUEST).
+
+    ``kinds`` are the types of entities that there are.
+    """
     if not entity:
         return "Invalid empty client quota entity"
     for kind, name in entity:
-        if kind not in (USER, CLIENT_ID):
+        if kind not in kinds:
             return f"Unhandled client quota entity type: {kind}"
         if name == "":
             return f"Empty {kind} not supported"
+    ip = dict(entity).get(IP)
+    if is_of_ip(entity) and len(entity) > 1:
+        return (
+            "Invalid quota entity combination, IP entity shouldnot be combined with User or"
+            " ClientId"
+        )
+    if ip is not None and not _ADDRESS.fullmatch(ip):
+        return f"{ip} is not a valid IP or resolvable host."
     return ""
+
+
+def is_of_ip(entity: QuotaEntity) -> bool:
+    """Return whether an entity is an IP address, or all of them."""
+    return any(kind == IP for kind, _ in entity)
 
 
 def entity_text(entity: QuotaEntity) -> str:
@@ -96,14 +133,14 @@ def filter_problem(request: DescribeClientQuotasRequest, malformed: Errors) -> E
     for kind, match, name in request.components:
         if not kind or kind in kinds:
             return Errors.INVALID_REQUEST
-        if kind not in (USER, CLIENT_ID):
+        if kind not in (USER, CLIENT_ID, IP):
             return Errors.UNSUPPORTED_VERSION
         if match not in (MATCH_EXACT, MATCH_DEFAULT, MATCH_SPECIFIED):
             return malformed
         if (match == MATCH_EXACT) != (name is not None):
             return malformed
         kinds.append(kind)
-    return Errors.NONE
+    return Errors.INVALID_REQUEST if IP in kinds and len(kinds) > 1 else Errors.NONE
 
 
 def described(

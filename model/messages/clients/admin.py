@@ -123,8 +123,8 @@ class IncrementalAlterConfigsResponse(Message):
     results: tuple[tuple[str, str, Errors, str], ...]  # (type, name, error, message)
 
 
-USER, CLIENT_ID = "user", "client-id"
-"""The types of quota entities; Kafka has the type ``ip`` besides."""
+USER, CLIENT_ID, IP = "user", "client-id", "ip"
+"""The types of quota entities."""
 
 DEFAULT_NAME = "<default>"
 """The default entity, as znodes and texts name it (ZooKeeperInternals.DEFAULT_STRING)"""

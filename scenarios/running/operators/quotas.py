@@ -1,4 +1,4 @@
-"""How an operator sets the quotas of clients (kafka-configs.sh, entity types clients and users)."""
+"""How an operator sets quotas (kafka-configs.sh, entity types clients, users and ips)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from kafkasim.model.messages import ClientQuotaAlteration
 from kafkasim.model.messages.clients.admin import (
     CLIENT_ID,
     DEFAULT_NAME,
+    IP,
     USER,
     QuotaEntity,
     quota_entity,
@@ -28,8 +29,8 @@ async def alter_client_quotas(
 
 
 def _entity(operation: OperationTable) -> QuotaEntity:
-    """Return the user, the client id or both; if neither is given, the default client id."""
-    given = {USER: operation.user, CLIENT_ID: operation.client_id}
+    """Return the user, the client id or both, or the IP address; without, the default client id."""
+    given = {USER: operation.user, CLIENT_ID: operation.client_id, IP: operation.ip}
     parts = [(kind, name) for kind, name in given.items() if name is not None]
     return quota_entity(
         [(kind, None if name == DEFAULT_NAME else name) for kind, name in parts]

@@ -10,10 +10,13 @@ from __future__ import annotations
 from typing import Any
 
 from kafkasim.model.config import BrokerConfig
+from kafkasim.model.config.base import MAX_INT
 from kafkasim.model.controller.common.client_quotas import (
+    CONNECTION_RATE,
     FRACTIONS,
     entity_problem,
     entity_text,
+    is_of_ip,
 )
 from kafkasim.model.controller.common.configs import broker_id_of, config_problem
 from kafkasim.model.controller.common.image import EVERY_BROKER, MetadataImage
@@ -33,7 +36,7 @@ from kafkasim.model.messages import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from kafkasim.model.messages.clients.admin import GROUP, TOPIC, QuotaEntity
+from kafkasim.model.messages.clients.admin import CLIENT_ID, GROUP, IP, TOPIC, USER, QuotaEntity
 
 MIN_ISR = "min.insync.replicas"
 
@@ -49,7 +52,8 @@ def alter_client_quotas(
         if entity in messages or len(rates) < len(alteration.changes):
             messages[entity] = f"Ignoring duplicate entity {entity_text(entity)}"
             continue
-        messages[entity] = entity_problem(entity) or _rates_problem(rates)
+        kinds = (USER, CLIENT_ID, IP)
+        messages[entity] = entity_problem(entity, kinds) or _rates_problem(entity, rates)
         if not messages[entity]:
             known = image.client_quotas.get(entity, {})
             records += [
@@ -64,11 +68,12 @@ def alter_client_quotas(
     return records, AlterClientQuotasResponse(Errors.NONE, tuple(results))
 
 
-def _rates_problem(rates: dict[str, float | None]) -> str:
+def _rates_problem(entity: QuotaEntity, rates: dict[str, float | None]) -> str:
     """Return why these quotas cannot be set, "" if they can (validateQuotaKeyValue).
 
     Nothing is wrong with the removal of an unknown key.
     """
+    fractions = {CONNECTION_RATE: False} if is_of_ip(entity) else FRACTIONS
     for key, rate in rates.items():
         if rate is None:
             continue
@@ -76,7 +81,9 @@ def _rates_problem(rates: dict[str, float | None]) -> str:
             return f"Invalid configuration key {key}"
         if rate <= 0:
             return f"Quota {key} must be greater than 0"
-        if not FRACTIONS[key] and rate % 1 > 1e-6:
+        if key == CONNECTION_RATE and rate > MAX_INT:
+            return f"Proposed value for {key} is too large for an INT."
+        if not fractions[key] and rate % 1 > 1e-6:
             return f"{key} cannot be a fractional value."
     return ""
 

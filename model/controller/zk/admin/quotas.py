@@ -33,7 +33,7 @@ from kafkasim.model.controller.zk.store.zk_data import (
 from kafkasim.model.errors import Errors
 from kafkasim.model.facts import ConfigChanged
 from kafkasim.model.messages import DescribeClientQuotasRequest
-from kafkasim.model.messages.clients.admin import QuotaEntity
+from kafkasim.model.messages.clients.admin import CLIENT_ID, USER, QuotaEntity
 from kafkasim.model.zookeeper.ops import (
     Create,
     Delete,
@@ -89,7 +89,7 @@ class QuotaWriter:
 
         The write is not conditional: of two writers the last one wins.
         """
-        message = entity_problem(entity)
+        message = entity_problem(entity, (USER, CLIENT_ID))
         if message:
             return Errors.INVALID_REQUEST, message
         path = quota_path(entity)
