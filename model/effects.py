@@ -373,6 +373,7 @@ class Process:
     default_lane = "requests"  # the lane of any other request
     queued_max_requests = 500  # queued.max.requests: a full queue stalls the network threads
     network_threads = 3  # num.network.threads: of each endpoint
+    connection_queue = 20  # how many new connections a network thread sets up before it polls
 
     def __init__(
         self, name: str, files: Files, rng: random.Random, now: int, whole: Process | None = None
@@ -405,6 +406,7 @@ class Process:
         # ready, when its network thread took it, and the throttle time in ms.
         self.on_answered: Callable[[Served, Any, int, int, int], None] | None = None
         self.peer_of: Callable[[int], Peer] = _anonymous  # the host knows better, as of the next
+        self.is_open: Callable[[int], bool] = _always  # whether a peer has not reset its connection
         self.service_us: Callable[[Any], int] = _no_time  # how long a handler takes for a message
         self._connections: Iterator[int] = count(1) if whole is None else whole._connections
         self._dispatch: dict[type, Callable[[Any, int], None]] = {
@@ -510,6 +512,10 @@ class Process:
 
 def _anonymous(_connection: int) -> Peer:
     return Peer(ANONYMOUS, "")
+
+
+def _always(_connection: int) -> bool:
+    return True
 
 
 def _no_time(_message: Any) -> int:

@@ -104,7 +104,6 @@ class World:
         service_us: int = 50,
         service_us_per_kib: int = 1,
         principal: str = ANONYMOUS,
-        ip: str | None = None,
     ) -> Host:
         """Add a machine, without a process.
 
@@ -119,7 +118,6 @@ class World:
             service_us: how long a request takes a thread.
             service_us_per_kib: how much longer for each KiB of its size.
             principal: whom its connections authenticate, e.g. ``User:alice``.
-            ip: its address as servers see it, which hosts behind a NAT share; None is its own.
         """
         assert name not in self.hosts, f"{name} exists"
         if clock_offset_us is None:
@@ -138,7 +136,6 @@ class World:
             service_us_per_kib,
         )
         host.card.principal = principal
-        host.card.ip = ip or host.card.ip
         self.hosts[name] = host
         self.topology.add_host(host.card.name, rack, dc or self.dc)
         self.network.attach(host.card, (name,) if endpoints is None else endpoints)

@@ -117,7 +117,7 @@ SAID: dict[str, tuple[str, Template]] = {
         + " controller (epoch {epoch})" + ": {reason}" * bool(row["reason"])),
     "ConnectionLimited": ("1.9", lambda row: (
         "{node} closes new connections from {host} from now on: {limit}"
-        if row["limit"] in ("max.connections.per.ip", "connection_creation_rate") else
+        if row["limit"] in LIMITS_OF_ADDRESSES else
         "the acceptor of {node} lets new connections wait, the first one from {host}: {limit}")),
     "CreationRefused": ("", ("{node} cannot have {topic} created, which {topic_use}: {error}"
         " ({reason})")),
@@ -406,6 +406,9 @@ REPEATED = {
 
 LONG_WAIT_US = 5_000_000
 """From this time on a join phase is told to have waited."""
+
+LIMITS_OF_ADDRESSES = ("max.connections.per.ip", "connection_creation_rate")
+"""Limits of connections that concern one IP address."""
 
 SAME_MOMENT_US = 1_000_000
 """A partition that has a leader again so soon was not without one."""

@@ -17,6 +17,7 @@ from kafkasim.analysis.story.lines import CAUSE, EFFECT, INTERNAL, NEWS, Gathere
 from kafkasim.analysis.story.sentences import (
     AHEAD,
     FOLLOWED,
+    LIMITS_OF_ADDRESSES,
     OF_TASKS,
     SAME_MOMENT_US,
     Sentence,
@@ -156,8 +157,9 @@ class Story:
                 without.names.remove(place)
 
     def _is_first_of_limit(self, row: Row) -> bool:
-        """Return whether no connection of the address was limited by this before."""
-        key = (row["host"], row["limit"])
+        """Return whether no connection, or none of the address, was limited by this before."""
+        limit = row["limit"]
+        key = (row["host"] if limit in LIMITS_OF_ADDRESSES else "", limit)
         known = key in self._limited
         self._limited[key] = None
         return not known

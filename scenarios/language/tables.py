@@ -119,6 +119,7 @@ class ClusterTable(Table):
     config: Properties = {}
     features: dict[str, int] = {}
     principal: str = Field(ANONYMOUS, pattern=PRINCIPAL)  # of the servers, and of the operator
+    connection_setup: Duration = 0  # of a network thread of a server, for each new connection
     nodes: dict[str, NodeTable] = {}
     variants: list[str] = []
     watched: list[str] = []  # variants that are asked, too, and do not decide (fact RuleActed)

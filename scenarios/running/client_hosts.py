@@ -337,9 +337,8 @@ class ClientHosts:
         configs: Mapping[str, Config],
         application: Application,
     ) -> None:
-        host = self._world.add_host(
-            node, rack=table.rack or "rack-0", principal=table.principal, ip=table.ip
-        )
+        host = self._world.add_host(node, rack=table.rack or "rack-0", principal=table.principal)
+        host.card.ip = table.ip or host.card.ip
         self._restarts.keep(host, table.restart)
         for config in configs.values():
             if isinstance(config, ProducerConfig) and config.transactional_id is not None:

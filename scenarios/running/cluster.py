@@ -171,14 +171,16 @@ class Cluster:
         endpoints: tuple[str, ...] | None = None,
         volumes: Mapping[str, int] | None = None,
     ) -> Host:
-        principal = self.scenario.cluster.principal
-        return self.world.add_host(
+        cluster = self.scenario.cluster
+        host = self.world.add_host(
             name,
             rack=rack or "rack-0",
             endpoints=endpoints,
             volumes=volumes,
-            principal=principal,
+            principal=cluster.principal,
         )
+        host.card.connection_us = cluster.connection_setup
+        return host
 
     def _add_controller(self, number: int) -> Host:
         name, node_id = f"controller-{number}", controller_id(number, self.combined)

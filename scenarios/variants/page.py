@@ -12,6 +12,13 @@ COLUMNS = 100
 WITHOUT_SCRIPT = {
     "A08": "KAFKA-19282: quotas were looked up for every client although the last one had been"
     " removed. That costs time alone; the model asks its metadata whether there are any.",
+    "A12": "KAFKA-9796: a stopping broker ended its network threads before the acceptor, which"
+    " waited for room in their queues. Here the threads of a process end together.",
+    "A13": "KAFKA-5595: a late response went to another client whose connection had the same ports."
+    " Here the number of a connection is never used again.",
+    "A14": "KIP-291: requests of the controller wait behind those of clients. Up to 3.9 that is the"
+    " default, without a `control.plane.listener.name`; the model has no such listener.",
+    "A15": "KAFKA-15653: a callback used the buffers of another thread. The model has no buffers.",
     "B12": "KAFKA-8400: after a failed read a leader took -1 for its follower's log end. The next"
     " fetch of the follower corrects it, so a run shows no harm;"
     " `tests/model/test_replication_rules.py` holds the rule.",

@@ -85,6 +85,7 @@ class LaneScheduler:
         self._channels = process.channels
         self._queued_max = process.queued_max_requests
         process.peer_of = self._peer_of
+        process.is_open = self._is_open
         process.service_us = self._service_us
         self._lanes = LaneTable(process.lane_threads, process.default_lane, pool_draws)
         self.lane = self._lanes.lane
@@ -277,15 +278,50 @@ class LaneScheduler:
             asked = Posted(limits.on_connection, socket.connection)
             arrival = LaneInput((self.receive,), self.lane(limits.lane), asked)
             self._kernel.push(self._kernel._now, arrival)
+        elif self._hardware.card.connection_us:
+            socket.muted = True
+            self._set_up_later(socket)
         return socket
 
     def admit(self, connection: int) -> None:
         """Read a connection that its acceptor has admitted; one that is gone is disconnected."""
         socket = self._hardware.card.sockets.get(connection)
-        if socket is not None:
-            socket.muted = False
-            if socket.inbox:
-                self.read_next(socket)
+        if socket is None:
+            return
+        if self._hardware.card.connection_us:
+            self._set_up_later(socket)
+        else:
+            self._begin_to_read(socket)
+
+    def _begin_to_read(self, socket: Socket) -> None:
+        socket.muted = False
+        if socket.inbox:
+            self.read_next(socket)
+
+    def _set_up_later(self, socket: Socket) -> None:
+        """Let the network thread of a new connection set it up (Processor.accept)."""
+        processor: Processor = socket.processor
+        processor.fresh.append(socket)
+        if not processor.stalled:
+            self._set_up(processor)
+
+    def _set_up(self, processor: Processor) -> None:
+        """Let a network thread begin with its new connections (configureNewConnections)."""
+        processor.stalled = True
+        count = min(len(processor.fresh), self.process.connection_queue)
+        ends = self._kernel._now + count * self._hardware.card.connection_us
+        self._kernel.at(ends, self._on_set_up, (processor, count))
+
+    def _on_set_up(self, done: tuple[Processor, int]) -> None:
+        if not self.running:
+            if not self._ended:
+                self.postpone(self._on_set_up, done)
+            return
+        processor, count = done
+        for _ in range(count):
+            self._begin_to_read(processor.fresh.popleft())
+        self._run_processor(processor)
+        self.after_input()
 
     def _peer_of(self, connection: int) -> Peer:
         """Return who is at the other end of an inbound connection that is or was just alive."""
@@ -294,6 +330,13 @@ class LaneScheduler:
         if client is None:
             return Peer(ANONYMOUS, "")
         return Peer(client.card.principal, client.card.ip, client.client_id)
+
+    def _is_open(self, connection: int) -> bool:
+        """Return whether no reset of an inbound connection has arrived here."""
+        socket = self._hardware.card.sockets.get(connection)
+        if socket is None:
+            return False
+        return all(each.correlation != END or each.message != "reset" for each in socket.inbox)
 
     def opened(self, socket: Socket) -> None:
         """Tell the process that its connection is established."""
@@ -369,6 +412,7 @@ class LaneScheduler:
             or lane.busy_until_us > now
             or socket.muted
             or socket.inbox
+            or socket.processor.stalled
             or not self.running
             or socket.dead
             or sender.queue
@@ -447,10 +491,14 @@ class LaneScheduler:
             processor.stalled = True  # what it reads on from a connection waits for its next poll
             while processor.responses:
                 self._effects.send_held(*processor.responses.popleft())
-            if not processor.readable:
+            if processor.readable:
+                processor.poll()
+                continue
+            if processor.fresh:
+                self._set_up(processor)
+            else:
                 processor.stalled = False
-                return
-            processor.poll()
+            return
 
     def read_next(self, socket: Socket) -> None:
         """Read on from the buffer of a connection that was unmuted."""

@@ -4,10 +4,14 @@ An accepted connection belongs to one processor for its life; they are assigned 
 puts what it has read into the request queue. While that is full the processor waits in ``put``
 (RequestChannel.sendRequest), and none of its connections is read and none of its responses is sent.
 When there is room it puts the rest of what it had read, sends the responses that were queued for
-it, and polls again (Processor.run). A processor whose queue is not full takes no time.
+it, and polls again (Processor.run).
 
-Left out: the time that a processor takes for its work, its queue of 20 new connections,
-queued.max.request.bytes.
+If setting up a connection takes time (a TLS handshake, a login), the processor sets up 20 of its
+new connections at most, and neither reads nor sends meanwhile; then it answers and reads, and goes
+on with the next ones (KIP-402). Otherwise a processor whose queue is not full takes no time.
+
+Left out: the time that a processor takes to read and send, queued.max.request.bytes; an acceptor
+that waits because the queues of new connections of all processors are full.
 """
 
 from __future__ import annotations
@@ -20,12 +24,16 @@ from kafkasim.sim.net.sockets import Socket
 
 
 class Processor:
-    """One network thread; ``stalled`` while it waits for room in a request queue, or answers."""
+    """One network thread; ``stalled`` while it does not read and send.
 
-    __slots__ = ("readable", "receives", "responses", "stalled")
+    It waits for room in a request queue, sets up connections, or answers.
+    """
+
+    __slots__ = ("fresh", "readable", "receives", "responses", "stalled")
 
     def __init__(self) -> None:
         self.stalled = False
+        self.fresh: deque[Socket] = deque()  # new connections
         # Connections whose request is read and not put; while it is stalled the first one blocks.
         self.receives: deque[Socket] = deque()
         self.readable: deque[Socket] = deque()  # what the next poll finds

@@ -79,6 +79,7 @@ class NetworkCard:
     """
 
     __slots__ = (
+        "connection_us",
         "domain",
         "free_us",
         "ip",
@@ -94,6 +95,7 @@ class NetworkCard:
         self.name = domain + name
         self.domain = domain  # with its dot
         self.ip = self.name  # as servers see it: its own, or that of the NAT in front of it
+        self.connection_us = 0  # how long a new inbound connection takes its network thread
         self.principal = ANONYMOUS  # whom its connections authenticate
         self.powered = True
         self.free_us = 0  # when it has sent what it was given

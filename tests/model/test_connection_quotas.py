@@ -32,10 +32,10 @@ class Bench:
         )
         self.process = Process("broker-1", MemoryFiles(), random.Random(1), 0)
         self.process.peer_of = lambda connection: Peer("User:A", f"host-{connection // 10}")
-        self.quotas = ConnectionQuotas(
-            config, SimpleNamespace(client_quotas=quotas or {}), ConnectionRules()
+        self.quotas = ConnectionQuotas(config, SimpleNamespace(client_quotas=quotas or {}))
+        self.acceptor = BrokerAcceptor(
+            self.process, self.quotas, ConnectionRules(), config.socket_listen_backlog_size
         )
-        self.acceptor = BrokerAcceptor(self.process, self.quotas, config.socket_listen_backlog_size)
 
     def come(self, *connections: int, now: int = 0) -> list[Any]:
         """Let connections come; return the effects."""
@@ -109,13 +109,11 @@ def test_above_the_rate_of_an_address_a_connection_is_closed_later_and_counts_no
     assert bench.quotas.total == 11
 
 
-def test_a_connection_that_ended_in_the_backlog_takes_no_slot() -> None:
+def test_a_connection_that_was_reset_in_the_backlog_takes_no_slot() -> None:
     bench = Bench(max_connections=1)
     bench.come(11, 21, 31)
-    peer_of = bench.process.peer_of
-    bench.process.peer_of = lambda each: Peer("", "") if each == 21 else peer_of(each)
-    assert bench.end(21) == []
-    assert bench.end(11) == [Admit(31)]
+    bench.process.is_open = lambda connection: connection != 21
+    assert bench.end(11) == [Close(21), Admit(31)]
     assert bench.quotas.total == 1
 
 

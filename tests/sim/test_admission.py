@@ -99,3 +99,43 @@ def test_with_a_full_backlog_a_syn_is_sent_again() -> None:
     gate.kept.clear()
     bench.run(200_000)
     assert len(gate.kept) == 1  # after a second
+
+
+class Login(Probe):
+    """A server with one network thread, which sets up two new connections before it polls."""
+
+    network_threads = 1
+    connection_queue = 2
+
+
+def logins(count: int) -> tuple[list[int], list[int]]:
+    """Let clients connect at once and send a request; return when they were answered, in ms, and
+    when a client was that had been connected before."""
+    bench = Bench()
+    bench.hosts["b"].card.connection_us = 10_000
+    bench.start("b", kind=Login)
+    bench.start("a")
+    early = bench.connect()
+    bench.run(50_000)
+    began = bench.world.now
+    numbers: list[int] = []
+    for _ in range(count):
+        bench.act("a", lambda process, _: numbers.append(process.dial("b")))
+    bench.run(2_000)
+    for number in numbers:
+        bench.send(number, 1)
+    bench.send(early, 2)
+    bench.run(100_000)
+    return tuple(  # type: ignore[return-value]
+        [(t - began) // 1000 for t in bench.times("a", ("response", number))] for number in (1, 2)
+    )
+
+
+def test_a_new_connection_is_read_when_it_is_set_up() -> None:
+    assert logins(1) == ([10], [10])
+
+
+def test_who_is_connected_is_read_between_two_rounds_of_new_connections() -> None:
+    new, early = logins(5)
+    assert early == [30]  # read behind the first one, which came alone, and answered a round later
+    assert sorted(new) == [30, 50, 50, 50, 50]  # so are these, but the last two at once

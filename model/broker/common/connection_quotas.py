@@ -30,19 +30,21 @@ if TYPE_CHECKING:
 class ConnectionRules:
     """The rules of Kafka 4.0."""
 
-    def releases_refused(self) -> bool:
-        """Return whether a connection that is closed at once is no longer counted (KAFKA-13457)."""
+    def connection_queue(self) -> int:
+        """Return how many new connections a network thread sets up before it polls (KIP-402)."""
+        return 20
+
+    def releases_reset(self) -> bool:
+        """Return whether the slot of a connection is given back that its client has reset before
+        the acceptor could set its options (KAFKA-13457)."""
         return True
 
 
 class ConnectionQuotas:
     """The connections of a broker: how many each address has, and the rates of new ones."""
 
-    def __init__(
-        self, config: BrokerConfig, metadata: QuotaMetadata, rules: ConnectionRules
-    ) -> None:
+    def __init__(self, config: BrokerConfig, metadata: QuotaMetadata) -> None:
         self.total = 0
-        self._rules = rules
         self._metadata = metadata
         self._max = config.max_connections
         self._max_rate = config.max_connection_creation_rate
@@ -94,8 +96,7 @@ class ConnectionQuotas:
         self.total += 1
         if count < self._overrides.get(ip, self._max_per_ip):
             return True
-        if self._rules.releases_refused():
-            self.dec(ip)
+        self.dec(ip)
         return False
 
     def dec(self, ip: str) -> None:

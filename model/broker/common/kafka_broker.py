@@ -122,9 +122,13 @@ class KafkaBroker:
             self.gate = self._authorize_requests(rules.authorizer)
         served = self.socket_server.apis
         self.socket_server.apis = ThrottledApis(self.process, served, self.request_quota)
-        connections = ConnectionQuotas(config, image, rules.connections)
-        backlog = config.socket_listen_backlog_size
-        process.acceptors[process.name] = BrokerAcceptor(process, connections, backlog)
+        self.connection_queue = rules.connections.connection_queue()
+        process.acceptors[process.name] = BrokerAcceptor(
+            process,
+            ConnectionQuotas(config, image),
+            rules.connections,
+            config.socket_listen_backlog_size,
+        )
         self.failures = LogDirFailureHandler(process.out, self.replicas, metadata_log, announce)
 
     def _serve_requests(self, controller: ControllerAccess, share_groups: bool) -> None:
@@ -354,6 +358,7 @@ class KafkaBrokerProcess(BrokerProcess):
         self.replicas = kafka.replicas
         self.lane_threads = kafka.lane_threads
         self.network_threads = kafka.config.num_network_threads
+        self.connection_queue = kafka.connection_queue
         self.queued_max_requests = kafka.config.queued_max_requests
         self.on_answered = kafka.statistics.count
         # Saves a call at every request.

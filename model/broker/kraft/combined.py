@@ -67,6 +67,7 @@ class CombinedNode(Process):
         self.lane_threads = broker.lane_threads
         self.on_answered = broker.on_answered
         self.network_threads = config.num_network_threads
+        self.connection_queue = broker.connection_queue
         self.queued_max_requests = config.queued_max_requests
         self._to_controller: dict[int, None] = {}  # inbound connections to its endpoint
 

@@ -1,10 +1,12 @@
-"""Access control lists and quotas: historical bugs (KAFKA.md, 8.8)."""
+"""Access control lists, quotas and connections: historical bugs (KAFKA.md, 8.8)."""
 
 from __future__ import annotations
 
 from collections.abc import Container, Iterable
 
+from kafkasim.model.broker.common.connection_quotas import ConnectionRules
 from kafkasim.model.broker.kraft.rules import LifecycleRules
+from kafkasim.model.config.base import MAX_INT
 from kafkasim.model.controller.common.acls import Action, AuthorizerRules
 from kafkasim.model.controller.kraft.rules import ControllerRules
 from kafkasim.model.messages.clients.acls import ALL, LITERAL, WILDCARD, AclBinding
@@ -79,6 +81,20 @@ class KeepsRemovedQuota(ReplicationRules):
         return known if applied is None else applied
 
 
+class TakesAllNewConnections(ConnectionRules):
+    """A network thread sets up all new connections that there are before it reads and answers."""
+
+    def connection_queue(self) -> int:
+        return MAX_INT
+
+
+class KeepsSlotOfReset(ConnectionRules):
+    """A connection whose options cannot be set keeps its slot, and nobody closes it."""
+
+    def releases_reset(self) -> bool:
+        return False
+
+
 class AnswersAfterThrottle(ReplicationRules):
     """The answer to a client above its quota waits for the throttle time."""
 
@@ -131,5 +147,15 @@ ACCESS: tuple[Variant, ...] = (
         "A10-answer-after-throttle", "KAFKA-6028", (AnswersAfterThrottle,),
         "duplicate", "A10-answer-after-throttle",
         "A producer above its quota is answered at once, so it does not send its records again.",
+    ),
+    Variant(
+        "A11-all-new-connections-first", "KAFKA-7719", (TakesAllNewConnections,),
+        "LIVE", "A11-all-new-connections-first",
+        "A producer that is connected is answered while many others connect.",
+    ),
+    Variant(
+        "A16-reset-keeps-slot", "KAFKA-13457", (KeepsSlotOfReset,),
+        "LIVE", "A16-reset-keeps-slot",
+        "A client that dies before the acceptor takes its connection leaves its slot to others.",
     ),
 )  # fmt: skip

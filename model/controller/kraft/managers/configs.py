@@ -77,7 +77,7 @@ def _rates_problem(entity: QuotaEntity, rates: dict[str, float | None]) -> str:
     for key, rate in rates.items():
         if rate is None:
             continue
-        if key not in FRACTIONS:
+        if key not in fractions:
             return f"Invalid configuration key {key}"
         if rate <= 0:
             return f"Quota {key} must be greater than 0"
