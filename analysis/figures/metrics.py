@@ -32,13 +32,14 @@ KINDS = (
     *LINE_KINDS, "IsrChanged", "IsrUpdateFailed", "BrokerRegistration", "ControllerActive",
     "RequestStats", "Acked", "SendFailed", "Polled", "Rebalanced", "ConsumerAssigned",
     "ConsumerRevoked", "LogDirOffline", "LogPlaced",
+    "Throttled",
     *[kind for kind in stream_metrics.KINDS if kind not in LINE_KINDS],
 )  # fmt: skip
 COLUMNS = (
     *LINE_COLUMNS, "change", "replica_ids", "broker", "fenced", "active", "api", "count", "errors",
     "total_us", "queue_us", "local_us", "remote_us", "response_queue_us", "throttle_us",
     "total_max_us", "latency_us", "attempts",
-    "record_ids",
+    "record_ids", "client_id", "request", "throttle_ms",
     "group", "member_id", "position", "high_watermark", "assignment", "error",
     *[column for column in stream_metrics.COLUMNS if column not in LINE_COLUMNS],
 )  # fmt: skip
@@ -244,6 +245,7 @@ def _clients(line: Timeline, by_kind: dict[str, list[Row]]) -> list[Metric]:
         found.append(Metric(OURS, "produce-latency-ms", "", "Max", acked[-1] / 1000))
     retries = sum(row["attempts"] - 1 for row in by_kind["Acked"] + by_kind["SendFailed"])
     found.append(Metric(PRODUCER, "record-retry-total", "", "Value", retries))
+    found += _throttles(by_kind["Throttled"])
     failed = len(by_kind["SendFailed"])
     found.append(Metric(PRODUCER, "record-error-total", "", "Value", failed))
     lag: dict[tuple[str, str], dict[Key, int]] = {}
@@ -263,6 +265,23 @@ def _clients(line: Timeline, by_kind: dict[str, list[Row]]) -> list[Metric]:
     for group, down in sorted(rebalance_downtime(by_kind, line.end_us).items()):
         found.append(Metric(OURS, "rebalance-downtime-ms", group, "Value", down / 1000))
     return found
+
+
+def _throttles(rows: Sequence[Row]) -> list[Metric]:
+    """Return the longest throttle time of each client, of those that it was told."""
+    longest: dict[tuple[str, str], int] = {}
+    for row in rows:
+        key = (row["request"], row["client_id"])
+        longest[key] = max(longest.get(key, 0), row["throttle_ms"])
+    return [
+        Metric(
+            PRODUCER if request == "Produce" else CONSUMER,
+            "produce-throttle-time-max" if request == "Produce" else "fetch-throttle-time-max",
+            client_id, "Value", throttle_ms,
+        )
+        for (request, client_id), throttle_ms in sorted(longest.items())
+        if request in ("Produce", "Fetch")
+    ]  # fmt: skip
 
 
 def rebalance_downtime(by_kind: dict[str, list[Row]], end_us: int) -> dict[str, int]:

@@ -17,6 +17,9 @@ from kafkasim.model.facts import FACTS
 from kafkasim.model.facts.names import broker_of, node_of, record
 from kafkasim.sim.trace.reading import Row
 
+LIMITS_OF_ADDRESSES = ("max.connections.per.ip", "connection_creation_rate")
+"""Limits of connections that concern one IP address."""
+
 PLACE, DETAIL = "\0", "\1"
 """In a sentence: the partition (or who sent) and a detail; a line of the story has several."""
 
@@ -406,9 +409,6 @@ REPEATED = {
 
 LONG_WAIT_US = 5_000_000
 """From this time on a join phase is told to have waited."""
-
-LIMITS_OF_ADDRESSES = ("max.connections.per.ip", "connection_creation_rate")
-"""Limits of connections that concern one IP address."""
 
 SAME_MOMENT_US = 1_000_000
 """A partition that has a leader again so soon was not without one."""

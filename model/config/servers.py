@@ -201,6 +201,10 @@ class BrokerConfig(Config):
     # KRaft mode.
     inter_broker_protocol_version: str = setting("")  # "": the release's own
     # Broker and controller
+    quota_window_num: int = setting(11, 1)  # samples of a client's rate
+    quota_window_size_seconds: int = setting(1, 1)  # of each
+    replication_quota_window_num: int = setting(11, 1)  # the same, of throttled replicas
+    replication_quota_window_size_seconds: int = setting(1, 1)
     controller_quota_window_num: int = setting(11, 1)  # windows that a token bucket holds
     controller_quota_window_size_seconds: int = setting(1, 1)
     broker_session_timeout_ms: int = setting(9000, 1)  # fenced after this without heartbeats

@@ -38,9 +38,6 @@ ROUND_US = 100_000
 They are a Fetch, an OffsetCommit or the requests of a transaction: a dozen round trips and fsyncs
 in a row, each of some ms."""
 
-QUOTA_WINDOW_MS = 11_000
-"""What a client's quota counts: quota.window.num samples of quota.window.size.seconds."""
-
 LONGEST_BACK_OFF_US = 300_000_000
 """How long the restart of a client's process may be put off (running/restarting.py)."""
 
@@ -270,6 +267,14 @@ def _attempts(abort_share: float) -> int:
     return math.ceil(2 / (1 - abort_share)) if 0 < abort_share < 1 else 1
 
 
+def _quota_window_ms(scenario: Scenario) -> int:
+    """Return what the quota of a client counts: all windows of its rate."""
+    config = scenario.cluster.config
+    count = int(str(config.get("quota.window.num", BrokerConfig.quota_window_num)))
+    size = config.get("quota.window.size.seconds", BrokerConfig.quota_window_size_seconds)
+    return count * int(str(size)) * 1000
+
+
 def _least_rate(scenario: Scenario, key: str) -> float:
     """Return the lowest quota of a kind that an operator sets, in bytes a second; 0: none."""
     quotas = [each.config for each in scenario.operations if each.kind == "alter-client-quotas"]
@@ -293,7 +298,7 @@ def _throttled_ms(scenario: Scenario) -> int:
     ]
     sizes = [int(str(each.get("batch.size", ProducerConfig.batch_size))) for each in configs]
     size = max(sizes, default=0)
-    return QUOTA_WINDOW_MS + int(partitions * size / rate * 1000)
+    return _quota_window_ms(scenario) + int(partitions * size / rate * 1000)
 
 
 def _throttled_reads_us(scenario: Scenario, reads: Mapping[str, int], batch_bytes: int) -> int:
@@ -305,7 +310,7 @@ def _throttled_reads_us(scenario: Scenario, reads: Mapping[str, int], batch_byte
     batches = sum([reads[group] for group in sorted(reads)])
     if not rate or not batches:
         return 0
-    return QUOTA_WINDOW_MS * 1000 + int(batches * batch_bytes / rate * 1_000_000)
+    return _quota_window_ms(scenario) * 1000 + int(batches * batch_bytes / rate * 1_000_000)
 
 
 def _throttled_writes_us(scenario: Scenario, unread: Mapping[str, int], batch_bytes: int) -> int:
@@ -322,7 +327,7 @@ def _throttled_writes_us(scenario: Scenario, unread: Mapping[str, int], batch_by
     if not rate or not batches:
         return 0
     bytes_each = HEADER + PER_PARTITION + batch_bytes  # each batch in a request of its own
-    return QUOTA_WINDOW_MS * 1000 + int(batches * bytes_each * 1_000_000 / rate)
+    return _quota_window_ms(scenario) * 1000 + int(batches * bytes_each * 1_000_000 / rate)
 
 
 def _share_group_ms(table: ShareGroupTable, broker: BrokerConfig) -> list[int]:

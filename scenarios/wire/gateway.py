@@ -52,6 +52,7 @@ class OutsideHost:
     def __init__(self, world: World, name: str) -> None:
         self.world, self.name = world, name
         self.card = NetworkCard(name)
+        self.card.ip = "127.0.0.1"  # of all clients: limits of connections take them together
         world.topology.add_host(name, "rack-0", "dc-0")
         world.network.attach(self.card, (name,))
         self.arrives_at_client = self.arrives_at_server = (world.network.arrive,)

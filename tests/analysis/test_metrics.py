@@ -132,6 +132,22 @@ def test_request_metrics_are_means_over_requests() -> None:
     assert found.value("RequestsPerSec", tags, "Count") == 4
 
 
+def test_the_longest_throttle_time_of_a_client() -> None:
+    def throttled(client_id: str, request: str, throttle_ms: int) -> tuple[str, facts.Throttled]:
+        of = ("ANONYMOUS", "producer_byte_rate", "5", 1)
+        return "broker-1", facts.Throttled(client_id, request, throttle_ms, *of)
+
+    case = [
+        READY, throttled("a", "Produce", 500), throttled("a", "Produce", 300),
+        throttled("b", "Fetch", 900), throttled("b", "CreateTopics", 7000), end(),
+    ]  # fmt: skip
+    found = metrics.measure("r", dicts(case))
+    longest = {(m.name, m.tags): m.value for m in found.metrics if "throttle" in m.name}
+    assert longest == {
+        ("produce-throttle-time-max", "a"): 500, ("fetch-throttle-time-max", "b"): 900,
+    }  # fmt: skip
+
+
 def test_meters_count_by_broker_since_ready() -> None:
     failed = facts.IsrUpdateFailed(T, 0, 1, "INVALID_UPDATE_VERSION")
     case = [

@@ -33,6 +33,8 @@ EVERYTHING: Case = [
     changed((1, 2), 1, reason="lag"),
     changed((1, 2, 3), 2, reason="caught-up"),
     ("broker-1", facts.RequestStats("Produce", 3, 1, 9000, 300, 600, 8000, 100, 0, 5000)),
+    ("broker-1", facts.Throttled("p", "Produce", 500, "u", "producer_byte_rate", "5", 1)),
+    ("broker-1", facts.Throttled("c", "Fetch", 700, "u", "consumer_byte_rate", "5", 1)),
     acked(0, 1),
     ("p", facts.SendFailed(T, 0, (2,), "REQUEST_TIMED_OUT", True, 9_000, 4)),
     ("c", facts.Polled("g", "m1", T, 0, 3, 10, (), ())),

@@ -15,7 +15,7 @@ from kafkasim.model.errors import Errors
 from kafkasim.model.facts import Throttled
 from kafkasim.model.messages import AlterClientQuotasRequest, ClientQuotaAlteration
 from kafkasim.model.messages.clients.admin import CLIENT_ID, USER, QuotaEntity
-from kafkasim.model.replication.quotas.rate import Rate
+from kafkasim.model.replication.quotas.rate import Rate, Windows
 from kafkasim.model.replication.rules import ReplicationRules
 from kafkasim.scenarios.language.spec import parse
 from kafkasim.scenarios.running.runner import run
@@ -53,6 +53,19 @@ def test_a_first_burst_is_measured_over_ten_seconds() -> None:
     assert (rate.measure(0), rate.window_ms(0)) == (100.0, 10_000)
     assert rate.measure(5_500) == 1000 / 10.5
     assert rate.measure(11_000) == 0.0  # the window's last record is as old as all windows
+
+
+def test_windows_say_how_long_a_burst_counts() -> None:
+    """quota.window.num = 4 and quota.window.size.seconds = 2: six seconds, not ten."""
+    rate = Rate(Windows(4, 2000))
+    rate.record(600, 0)
+    assert (rate.measure(0), rate.window_ms(0)) == (100.0, 6_000)
+    metadata = SimpleNamespace(client_quotas={of(None): {"producer_byte_rate": 10}}, offset=7)
+    rules, windows = ReplicationRules(), Windows(4, 2000)
+    quota = ClientQuotaManager("producer_byte_rate", "Produce", metadata, rules, [], windows)
+    assert quota.most_bytes("a") == 60
+    assert quota.record("a", 60, 0) == 0
+    assert quota.record("a", 60, 0) == 6_000
 
 
 def test_a_client_has_its_own_quota_or_the_default_or_none() -> None:

@@ -12,13 +12,15 @@ from kafkasim.model.messages.base import HEADER, PER_PARTITION
 from kafkasim.model.records import BATCH_OVERHEAD
 from kafkasim.scenarios.language.spec import parse
 from kafkasim.scenarios.language.time_limits import (
-    QUOTA_WINDOW_MS,
     RECORD_OVERHEAD,
     ROUND_US,
     limit_us,
     reading_us,
 )
 from kafkasim.scenarios.running.runner import run
+
+QUOTA_WINDOW_MS = 11_000
+"""quota.window.num samples of quota.window.size.seconds."""
 
 SEED = Path(__file__).parent.parent / "bugs/seeds/slow-group-reads-on.json"
 

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from kafkasim.model.controller.common.client_quotas import Quotas, Tags, applied, rate_text
 from kafkasim.model.facts import Throttled
-from kafkasim.model.replication.quotas.rate import SAMPLES, Rate, throttle_time_ms
+from kafkasim.model.replication.quotas.rate import DEFAULT, Rate, Windows, throttle_time_ms
 from kafkasim.model.replication.rules import ReplicationRules
 
 ANONYMOUS = "ANONYMOUS"
@@ -45,7 +45,9 @@ class ClientQuotaManager:
         metadata: QuotaMetadata,
         rules: ReplicationRules,
         out: list[Any],
+        windows: Windows = DEFAULT,
     ) -> None:
+        self._windows = windows
         self._key = key
         self._api = api
         self._metadata = metadata
@@ -79,7 +81,7 @@ class ClientQuotaManager:
         if limit is None:
             return 0
         now_ms = now // 1000
-        rate = self._rates.setdefault(tags, Rate())
+        rate = self._rates.setdefault(tags, Rate(self._windows))
         rate.record(size, now_ms)
         throttle_ms = throttle_time_ms(rate, limit, now_ms)
         if throttle_ms:
@@ -102,4 +104,5 @@ class ClientQuotaManager:
         """Return what fits into the quota's windows, None without a quota
         (getMaxValueInQuotaWindow)."""
         limit = self.limit(client_id, user)
-        return None if limit is None else int(limit * (SAMPLES - 1))
+        windows = self._windows
+        return None if limit is None else int(limit * (windows.count - 1) * windows.size_ms / 1000)

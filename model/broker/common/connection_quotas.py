@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from kafkasim.model.config.base import MAX_INT
 from kafkasim.model.controller.common.client_quotas import connection_rate_of, limits_ips
-from kafkasim.model.replication.quotas.rate import WINDOW_MS, Rate, throttle_time_ms
+from kafkasim.model.replication.quotas.rate import Rate, Windows, throttle_time_ms
 
 if TYPE_CHECKING:
     from kafkasim.model.broker.common.client_quotas import QuotaMetadata
@@ -51,7 +51,9 @@ class ConnectionQuotas:
         self._max_per_ip = config.max_connections_per_ip
         self._overrides = config.max_connections_of_ips
         self._counts: dict[str, int] = {}
-        self._rate = Rate()
+        size_ms = config.quota_window_size_seconds * 1000
+        self._windows = Windows(config.quota_window_num, size_ms)
+        self._rate = Rate(self._windows)
         self._rates: dict[str, Rate] = {}  # by address
 
     @property
@@ -70,7 +72,7 @@ class ConnectionQuotas:
         if self._max_rate == MAX_INT:
             return 0
         self._rate.record(1, now_ms)
-        return _bounded_throttle_ms(self._rate, self._max_rate, now_ms)
+        return self._throttle_ms(self._rate, self._max_rate, now_ms)
 
     def record_ip(self, ip: str, now_ms: int) -> int:
         """Count a new connection of an address; return in how many ms it is to be closed, 0: never.
@@ -80,9 +82,9 @@ class ConnectionQuotas:
         limit = connection_rate_of(self._metadata.client_quotas, ip)
         if limit is None:
             return 0
-        rate = self._rates.setdefault(ip, Rate())
+        rate = self._rates.setdefault(ip, Rate(self._windows))
         rate.record(1, now_ms)
-        throttle_ms = _bounded_throttle_ms(rate, limit, now_ms)
+        throttle_ms = self._throttle_ms(rate, limit, now_ms)
         if throttle_ms:
             rate.record(-1, now_ms)
             if self._max_rate < MAX_INT:
@@ -106,7 +108,8 @@ class ConnectionQuotas:
         self._counts[ip] -= 1
         self.total -= 1
 
-
-def _bounded_throttle_ms(rate: Rate, limit: float, now_ms: int) -> int:
-    """Return after how long a rate is within its limit, a window at most (boundedThrottleTime)."""
-    return min(throttle_time_ms(rate, limit, now_ms), WINDOW_MS) if limit else WINDOW_MS
+    def _throttle_ms(self, rate: Rate, limit: float, now_ms: int) -> int:
+        """Return after how long a rate is within its limit, a window at most
+        (boundedThrottleTime)."""
+        size_ms = self._windows.size_ms
+        return min(throttle_time_ms(rate, limit, now_ms), size_ms) if limit else size_ms

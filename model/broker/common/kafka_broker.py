@@ -46,6 +46,7 @@ from kafkasim.model.group.coordinator import GROUP_REQUESTS, POOL, GroupCoordina
 from kafkasim.model.records import TRANSACTION_STATE_TOPIC, TopicPartition
 from kafkasim.model.replication.manager import ReplicaManager
 from kafkasim.model.replication.ports import BrokerProcess
+from kafkasim.model.replication.quotas.rate import Windows
 from kafkasim.model.replication.share.manager import SharePartitionManager
 from kafkasim.model.share.coordinator import POOL as SHARE_POOL
 from kafkasim.model.share.coordinator import SHARE_STATE_REQUESTS, ShareCoordinator
@@ -177,12 +178,15 @@ class KafkaBroker:
 
     def _limit_clients(self, rules: ReplicationRules) -> None:
         """Hold clients to the quotas of the metadata (KIP-13, KIP-124)."""
-        self.request_quota = ClientRequestQuotaManager(self.process, self.image)
+        size_ms = self.config.quota_window_size_seconds * 1000
+        windows = Windows(self.config.quota_window_num, size_ms)
+        self.request_quota = ClientRequestQuotaManager(self.process, self.image, windows)
         for key, api, handler in (
             ("producer_byte_rate", "Produce", self.replicas.producing),
             ("consumer_byte_rate", "Fetch", self.replicas.fetching),
         ):
-            handler.quota = ClientQuotaManager(key, api, self.image, rules, self.process.out)
+            out = self.process.out
+            handler.quota = ClientQuotaManager(key, api, self.image, rules, out, windows)
             handler.request_quota = self.request_quota
 
     def _coordinate_shares(self, log: ReplicatedCoordinatorLog, rules: ShareRules) -> None:

@@ -36,7 +36,7 @@ from kafkasim.model.messages.servers.control import (
     StopReplicaRequest,
     UpdateMetadataRequest,
 )
-from kafkasim.model.replication.quotas.rate import WINDOW_MS, Rate, throttle_time_ms
+from kafkasim.model.replication.quotas.rate import DEFAULT, Rate, Windows, throttle_time_ms
 
 if TYPE_CHECKING:
     from kafkasim.model.broker.common.client_quotas import QuotaMetadata
@@ -62,7 +62,10 @@ EXEMPT = (
 class ClientRequestQuotaManager:
     """The request times of one broker's clients."""
 
-    def __init__(self, process: Process, metadata: QuotaMetadata) -> None:
+    def __init__(
+        self, process: Process, metadata: QuotaMetadata, windows: Windows = DEFAULT
+    ) -> None:
+        self._windows = windows
         self._process = process
         self._metadata = metadata
         self._rates: dict[Tags, Rate] = {}
@@ -80,9 +83,9 @@ class ClientRequestQuotaManager:
         if limit is None:
             return 0
         now_ms = now // 1000
-        rate = self._rates.setdefault(tags, Rate())
+        rate = self._rates.setdefault(tags, Rate(self._windows))
         rate.record(self._process.service_us(item.message) / US_PER_PERCENT, now_ms)
-        throttle_ms = min(throttle_time_ms(rate, limit, now_ms), WINDOW_MS)
+        throttle_ms = min(throttle_time_ms(rate, limit, now_ms), self._windows.size_ms)
         if throttle_ms:
             api, in_force = request_name(item.message), rate_text(limit)
             offset = self._metadata.offset

@@ -6,11 +6,18 @@ that began before the measured time and overlaps it still counts (3.8; before, i
 
 from __future__ import annotations
 
-SAMPLES = 11
-"""quota.window.num, replication.quota.window.num"""
+from kafkasim.model.values import value
 
-WINDOW_MS = 1000
-"""quota.window.size.seconds, replication.quota.window.size.seconds"""
+
+@value
+class Windows:
+    """How many samples a rate has, and how long each of them is."""
+
+    count: int = 11  # quota.window.num, replication.quota.window.num
+    size_ms: int = 1000  # quota.window.size.seconds, replication.quota.window.size.seconds
+
+
+DEFAULT = Windows()
 
 
 class _Sample:
@@ -28,16 +35,17 @@ class _Sample:
 class Rate:
     """What was recorded a second, of all windows but the last one as if they were complete."""
 
-    __slots__ = ("_current", "_samples")
+    __slots__ = ("_current", "_samples", "_windows")
 
-    def __init__(self) -> None:
+    def __init__(self, windows: Windows = DEFAULT) -> None:
+        self._windows = windows
         self._samples: list[_Sample] = []
         self._current = 0
 
     def record(self, value: float, now_ms: int) -> None:
         """Count a value; a negative one takes back what was recorded."""
         sample = self._sample(now_ms)
-        if now_ms - sample.start_ms >= WINDOW_MS:
+        if now_ms - sample.start_ms >= self._windows.size_ms:
             sample = self._advance(now_ms)
         sample.value += value
         sample.last_ms = now_ms
@@ -49,10 +57,14 @@ class Rate:
         return total / (self.window_ms(now_ms) / 1000)
 
     def window_ms(self, now_ms: int) -> int:
-        """Return the time that the rate is measured over: a first burst counts over ten seconds."""
+        """Return the time that the rate is measured over.
+
+        By default a first burst counts over ten seconds.
+        """
+        count, size_ms = self._windows.count, self._windows.size_ms
         elapsed = self._elapsed_ms(now_ms)
-        lacking = SAMPLES - 1 - elapsed // WINDOW_MS
-        return max(elapsed + max(lacking, 0) * WINDOW_MS, 1)
+        lacking = count - 1 - elapsed // size_ms
+        return max(elapsed + max(lacking, 0) * size_ms, 1)
 
     def _elapsed_ms(self, now_ms: int) -> int:
         """Return how long ago the oldest sample began."""
@@ -66,7 +78,7 @@ class Rate:
         return self._samples[self._current]
 
     def _advance(self, now_ms: int) -> _Sample:
-        self._current = (self._current + 1) % (SAMPLES + 1)
+        self._current = (self._current + 1) % (self._windows.count + 1)
         if self._current == len(self._samples):
             self._samples.append(_Sample(now_ms))
         else:
@@ -74,8 +86,9 @@ class Rate:
         return self._samples[self._current]
 
     def _purge(self, now_ms: int) -> None:
+        kept_ms = self._windows.count * self._windows.size_ms
         for sample in self._samples:
-            if now_ms - sample.last_ms >= SAMPLES * WINDOW_MS:
+            if now_ms - sample.last_ms >= kept_ms:
                 sample.reset(now_ms)
 
 
@@ -86,7 +99,7 @@ class SimpleRate(Rate):
 
     def window_ms(self, now_ms: int) -> int:
         """Return the time that the rate is measured over."""
-        return max(self._elapsed_ms(now_ms), WINDOW_MS)
+        return max(self._elapsed_ms(now_ms), self._windows.size_ms)
 
 
 def throttle_time_ms(rate: Rate, limit: float, now_ms: int) -> int:

@@ -3,8 +3,8 @@
 Models ReplicationQuotaManager. The topic settings leader.replication.throttled.replicas and
 follower.replication.throttled.replicas choose the replicas: ``*`` or ``partition:broker,…``. The
 broker settings leader.replication.throttled.rate and follower.replication.throttled.rate limit
-them, in bytes a second, measured over eleven windows of one second. A new rate keeps what was
-measured (updateQuota).
+them, in bytes a second, measured over replication.quota.window.num windows. A new rate keeps what
+was measured (updateQuota).
 
 A replica in sync is never throttled. A rate below that of produced bytes may keep a replica from
 ever joining the ISR, but it pushes no member out.
@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkasim.model.config import MAX_LONG
-from kafkasim.model.replication.quotas.rate import SimpleRate
+from kafkasim.model.replication.quotas.rate import DEFAULT, SimpleRate, Windows
 
 if TYPE_CHECKING:
     from kafkasim.model.config import BrokerConfig
@@ -38,10 +38,10 @@ class ReplicationQuota:
 
     __slots__ = ("_moved", "broker_id", "rate")
 
-    def __init__(self, rate: int, broker_id: int) -> None:
+    def __init__(self, rate: int, broker_id: int, windows: Windows = DEFAULT) -> None:
         self.rate = rate  # bytes a second; MAX_LONG is no limit
         self.broker_id = broker_id
-        self._moved = SimpleRate()
+        self._moved = SimpleRate(windows)
 
     def record(self, size: int, now: int) -> None:
         """Count ``size`` bytes that were moved."""
@@ -87,8 +87,14 @@ class ReplicationQuotas:
     __slots__ = ("_follower", "_leader")
 
     def __init__(self, config: BrokerConfig, broker_id: int) -> None:
-        self._leader = ReplicationQuota(config.leader_replication_throttled_rate, broker_id)
-        self._follower = ReplicationQuota(config.follower_replication_throttled_rate, broker_id)
+        size_ms = config.replication_quota_window_size_seconds * 1000
+        windows = Windows(config.replication_quota_window_num, size_ms)
+        leaders, followers = (
+            config.leader_replication_throttled_rate,
+            config.follower_replication_throttled_rate,
+        )
+        self._leader = ReplicationQuota(leaders, broker_id, windows)
+        self._follower = ReplicationQuota(followers, broker_id, windows)
 
     @property
     def leader(self) -> ReplicationQuota | None:

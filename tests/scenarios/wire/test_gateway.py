@@ -282,6 +282,31 @@ def test_quotas_of_clients_are_set_and_told(client: Connection) -> None:
     assert found["Entries"] == [{"Entity": entity, "Values": values}]
 
 
+def test_an_address_has_a_quota_of_new_connections(session: Session, client: Connection) -> None:
+    entity = [{"EntityType": "ip", "EntityName": "127.0.0.1"}]
+
+    def alter(remove: bool) -> None:
+        change = {"Key": "connection_creation_rate", "Value": 1.0, "Remove": remove}
+        body = {"Entries": [{"Entity": entity, "Ops": [change]}], "ValidateOnly": False}
+        (row,) = client.ask("AlterClientQuotas", body)["Entries"]
+        assert (row["ErrorCode"], row["Entity"]) == (Errors.NONE, entity)
+        client.run(1_000_000)
+
+    alter(remove=False)
+    asked = {"Components": [{"EntityType": "ip", "MatchType": 2, "Match": None}]}
+    found = client.ask("DescribeClientQuotas", {**asked, "Strict": False})
+    values = [{"Key": "connection_creation_rate", "Value": 1.0}]
+    assert found["Entries"] == [{"Entity": entity, "Values": values}]
+    opened = [Connection(session) for _ in range(11)]  # ten are what ten seconds allow
+    for each in opened:
+        each.write("Metadata", {"Topics": [], "AllowAutoTopicCreation": False})
+    client.run(2_000_000)
+    alter(remove=True)
+    (last,) = [each for each in opened if each.end is not None]
+    assert (last.end, bytes(last.received)) == ("closed", b"")
+    assert all(each.received for each in opened if each is not last)
+
+
 def test_features_change_unless_a_level_is_unknown(client: Connection) -> None:
     def told(level: int, version: int, kind: int, only: bool = False) -> tuple[int, Any]:
         row = {"Feature": "transaction.version", "MaxVersionLevel": level, "UpgradeType": kind}
