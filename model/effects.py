@@ -405,9 +405,14 @@ class Process:
         # Takes note of an answer: the request, the response (None: nothing is sent), when it was
         # ready, when its network thread took it, and the throttle time in ms.
         self.on_answered: Callable[[Served, Any, int, int, int], None] | None = None
-        self.peer_of: Callable[[int], Peer] = _anonymous  # the host knows better, as of the next
-        self.is_open: Callable[[int], bool] = _always  # whether a peer has not reset its connection
+        # What the host knows of inbound connections; it sets these as of the next input: who opened
+        # one; all of them, and when the last bytes came or went; whether none has reset one.
+        self.peer_of: Callable[[int], Peer] = _anonymous
+        self.last_active: Callable[[], list[tuple[int, int]]] = list
+        self.is_open: Callable[[int], bool] = _always
         self.service_us: Callable[[Any], int] = _no_time  # how long a handler takes for a message
+        if whole is not None:
+            self._know_as(whole)
         self._connections: Iterator[int] = count(1) if whole is None else whole._connections
         self._dispatch: dict[type, Callable[[Any, int], None]] = {
             Request: self.on_request,
@@ -420,6 +425,13 @@ class Process:
             Call: self.on_call,
             ClockSet: self._on_clock_set,
         }
+
+    def _know_as(self, whole: Process) -> None:
+        """Ask the whole process for what the host tells it."""
+        self.peer_of = lambda connection: whole.peer_of(connection)
+        self.is_open = lambda connection: whole.is_open(connection)
+        self.last_active = lambda: whole.last_active()
+        self.service_us = lambda message: whole.service_us(message)
 
     def start(self, now: int) -> None:
         """Arm timers, open connections. The host calls it once after construction, on ``main``."""

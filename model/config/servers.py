@@ -229,6 +229,7 @@ class BrokerConfig(Config):
     max_connections_per_ip: int = setting(MAX_INT, 0)  # more are closed
     max_connections_per_ip_overrides: str = setting("")  # host:count,…
     max_connection_creation_rate: int = setting(MAX_INT, 0)  # new ones a second; more wait
+    connections_max_idle_ms: int = long(600000)  # then a connection is closed; negative: none is
     socket_listen_backlog_size: int = setting(50, 1)  # that wait for the acceptor
     # Quorum
     controller_quorum_election_timeout_ms: int = setting(1000, 1)  # of a vote, with jitter

@@ -86,6 +86,7 @@ class LaneScheduler:
         self._queued_max = process.queued_max_requests
         process.peer_of = self._peer_of
         process.is_open = self._is_open
+        process.last_active = self._last_active
         process.service_us = self._service_us
         self._lanes = LaneTable(process.lane_threads, process.default_lane, pool_draws)
         self.lane = self._lanes.lane
@@ -330,6 +331,17 @@ class LaneScheduler:
         if client is None:
             return Peer(ANONYMOUS, "")
         return Peer(client.card.principal, client.card.ip, client.client_id)
+
+    def _last_active(self) -> list[tuple[int, int]]:
+        """Return the inbound connections, and when the last bytes came or went."""
+        now = self._kernel._now
+        local = self._hardware.local_now()
+        found = []
+        for socket in self._hardware.card.sockets.values():
+            if socket.inbound and socket.peer is not None:
+                last_us = max(socket.last_arrival_us, socket.peer.last_arrival_us)
+                found.append((socket.connection, local - max(now - last_us, 0)))
+        return found
 
     def _is_open(self, connection: int) -> bool:
         """Return whether no reset of an inbound connection has arrived here."""

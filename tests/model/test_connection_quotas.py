@@ -155,3 +155,11 @@ def test_what_can_be_set_on_an_address(
 def test_limits_that_say_nothing_are_refused(properties: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message.replace("…", ".")):
         BrokerConfig.from_properties(properties)
+
+
+def test_a_part_of_a_process_knows_who_is_connected() -> None:
+    """In combined mode the host tells the whole process, and the broker's quotas ask."""
+    whole = Process("broker-1", MemoryFiles(), random.Random(1), 0)
+    part = Process("broker-1", MemoryFiles(), random.Random(1), 0, whole)
+    whole.peer_of = lambda connection: Peer("User:a", f"host-{connection}")
+    assert part.peer_of(7) == Peer("User:a", "host-7")

@@ -15,7 +15,7 @@ from kafkasim.model.broker.common.acceptor import BrokerAcceptor
 from kafkasim.model.broker.common.apis import KafkaApis
 from kafkasim.model.broker.common.authorization.gate import AuthorizedApis
 from kafkasim.model.broker.common.client_quotas import ClientQuotaManager
-from kafkasim.model.broker.common.connection_quotas import ConnectionQuotas
+from kafkasim.model.broker.common.connection_quotas import ConnectionQuotas, ConnectionRules
 from kafkasim.model.broker.common.coordinators.log import ReplicatedCoordinatorLog
 from kafkasim.model.broker.common.coordinators.registry import (
     GROUP,
@@ -28,6 +28,7 @@ from kafkasim.model.broker.common.coordinators.registry import (
     transaction_state_topic,
 )
 from kafkasim.model.broker.common.forwarding import ProducerIds
+from kafkasim.model.broker.common.idle_connections import IdleConnections
 from kafkasim.model.broker.common.log_dir_failures import SCHEDULER, LogDirFailureHandler
 from kafkasim.model.broker.common.request_quotas import (
     ClientRequestQuotaManager,
@@ -123,14 +124,20 @@ class KafkaBroker:
             self.gate = self._authorize_requests(rules.authorizer)
         served = self.socket_server.apis
         self.socket_server.apis = ThrottledApis(self.process, served, self.request_quota)
-        self.connection_queue = rules.connections.connection_queue()
+        self._limit_connections(rules.connections)
+        self.failures = LogDirFailureHandler(process.out, self.replicas, metadata_log, announce)
+
+    def _limit_connections(self, rules: ConnectionRules) -> None:
+        """Hold connections to the limits of the settings and of the metadata."""
+        process, config = self.process, self.config
+        self.connection_queue = rules.connection_queue()
+        self.idle_connections = IdleConnections(process, config.connections_max_idle_ms)
         process.acceptors[process.name] = BrokerAcceptor(
             process,
-            ConnectionQuotas(config, image),
-            rules.connections,
+            ConnectionQuotas(config, self.image),
+            rules,
             config.socket_listen_backlog_size,
         )
-        self.failures = LogDirFailureHandler(process.out, self.replicas, metadata_log, announce)
 
     def _serve_requests(self, controller: ControllerAccess, share_groups: bool) -> None:
         process, incarnation = self.process, self.incarnation

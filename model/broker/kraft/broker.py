@@ -224,6 +224,7 @@ class Broker(KafkaBrokerProcess):
         if self.loader.rules.serves_before_load():
             self.kafka.socket_server.enable_request_processing()
         self.kafka.statistics.start(now)
+        self.kafka.idle_connections.start(now)
 
     def _on_first_publish(self, now: int) -> None:
         """Serve: the logs are loaded and the partitions have their roles. Ask to be unfenced."""

@@ -185,6 +185,7 @@ class ZkBroker(KafkaBrokerProcess):
             link.start(now)
         self.kafka.start_isr_expiration(now)
         self.kafka.statistics.start(now)
+        self.kafka.idle_connections.start(now)
         if self.isr_manager is not None:
             self.isr_manager.start(now)
 
