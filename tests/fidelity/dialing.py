@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from kafkasim.scenarios.language.spec import parse
-from kafkasim.scenarios.wire.session import LiveRun, Session
+from kafkasim.scenarios.wire.session import OUTSIDE_PREFIX, LiveRun, Session
 from tests.fidelity import wire
 from tests.fidelity.adapter import VERSIONS
 from tests.fidelity.one_broker import ALONE, OneBroker
@@ -110,6 +110,7 @@ class ModelCaller:
 
     def __init__(self, session: Session, address: str) -> None:
         self._connection = Connection(session, "broker-1", address)
+        session.hosts[f"{OUTSIDE_PREFIX}{address}"].card.ip = address
 
     def ask(
         self, within_s: float, api: str = "Metadata", body: Mapping[str, Any] = METADATA
