@@ -301,9 +301,13 @@ class Operations:
 
     def _call(self, operation: OperationTable) -> None:
         host = self.cluster.clients.admin_host
+        target = operation.topic or operation.node or operation.group or "all"
+        if host.app is None:  # the operator's host is in a site that is lost
+            down = facts.Operated(operation.kind, target, "TIMED_OUT", f"{host.name} is down")
+            self.trace.record(self.world.now, host.name, down)
+            return
 
         async def application(port: ClientPort) -> None:
-            target = operation.topic or operation.node or operation.group or "all"
             try:
                 outcomes = await self._calls[operation.kind](port, operation)
             except Exception as error:  # default.api.timeout.ms is over
@@ -312,8 +316,8 @@ class Operations:
             for outcome in _summary(target, outcomes):
                 port.record(facts.Operated(operation.kind, *_row(outcome)))
 
-        host.app.start(application, operation.kind)  # type: ignore[union-attr]
-        host.attach(host.app)  # type: ignore[arg-type]
+        host.app.start(application, operation.kind)  # type: ignore[attr-defined]
+        host.attach(host.app)
 
     def _record(self, kind: str, outcome: Outcome) -> None:
         self.trace.record(self.world.now, "admin-1", facts.Operated(kind, *_row(outcome)))

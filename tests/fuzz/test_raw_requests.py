@@ -33,12 +33,12 @@ class MutatingSide(ModelSide):
         self.rng = rng
         self.mutants = 0
 
-    def ask(self, node: int, message: m.Message) -> Any:
+    def ask(self, node: int, message: m.Message, user: str = "") -> Any:
         mutant = self.mutated(message)
         if mutant != message and not (isinstance(message, MANY) and str(GRANTED) in repr(mutant)):
             self.mutants += 1
-            super().ask(self.rng.choice((node, node, 1, 2, 3)), mutant)
-        return super().ask(node, message)
+            super().ask(self.rng.choice((node, node, 1, 2, 3)), mutant, user)
+        return super().ask(node, message, user)
 
     def mutated(self, value: Any) -> Any:
         """Return a value of the same shape in which one thing differs."""

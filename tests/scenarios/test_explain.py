@@ -53,12 +53,12 @@ CAUSES: list[tuple[str, str, str, str]] = [
     ("B10-follower-hw-before-truncate", "STABLEREAD", "Polled",
      "consumer-2 of group audit polls offsets 36 to 54 of orders-0"),
     ("B18-hw-under-min-isr", "MINISR", "HighWatermark",
-     ("broker-1 advances the high watermark of orders-0 to 33 in leader epoch 0: replicas 1 are"
+     ("broker-1 advances the high watermark of orders-0 to 32 in leader epoch 0: replicas 1 are"
      " known to have the records, min.insync.replicas is 2")),
     ("B24-fenced-replica-rejoins-isr", "ISRELIG", "PartitionChanged",
      "broker-2 joins the ISR of orders-0 (caught up); the ISR is now 1,2,3"),
     ("B25-no-broker-epoch-in-isr", "ACKED", "LogLoaded",
-     "broker-2 recovers its log of orders-0 after an unclean stop: offsets 0 to 125"),
+     "broker-2 recovers its log of orders-0 after an unclean stop: offsets 0 to 101"),
     ("B30-unclean-election", "lost-write", "PartitionChanged",
      ("UNCLEAN election: broker-2, not in the ISR 1, leads orders-0 (leader epoch 1); records that"
      " only the ISR had are lost")),

@@ -39,7 +39,7 @@ SEEDS = {
     "M35-waits-for-every-replica": 1,
     "M36-waits-for-one-more": 1,
     "M37-zk-keeps-leaderships": 1,
-    "M40-every-rejoin-rebalances": 5,
+    "M40-every-rejoin-rebalances": 14,
     "M41-rebalance-waits-on": 1,
     "M42-heartbeats-unheard": 1,
     "M43-offsets-expire-at-once": 1,
