@@ -121,20 +121,18 @@ class _Heard(list[str]):
         super().append(line)
 
 
-class _Asked:
+class _Asked(ModelSide):
     """The model, and which API was asked last."""
 
     def __init__(self) -> None:
-        self.side = ModelSide()
-        self.zookeeper = False
+        super().__init__()
         self.last = ""
         self.apis: dict[str, str] = {}  # line -> API
-        self.settle = self.side.settle
 
-    def ask(self, node: int, message: Any) -> Any:
+    def ask(self, node: int, message: Any, user: str = "") -> Any:
         """Ask the model."""
         self.last = type(message).__name__.removesuffix("Request")
-        return self.side.ask(node, message)
+        return super().ask(node, message, user)
 
 
 @cache

@@ -143,7 +143,11 @@ def test_a_lost_site_takes_its_cluster_with_it_and_no_other(tmp_path: Path) -> N
         ),
         ("clusters.1.name", "a", "clusters.1.name: two clusters are called 'a'"),
         ("clusters.0.workload.0.topic", "x", "clusters.0.workload.0.topic: no topic 'x'"),
-        ("clusters.0.size", 3, "clusters.0.size: unknown key; allowed: cluster, expect, faults"),
+        (
+            "clusters.0.size",
+            3,
+            "clusters.0.size: unknown key; allowed: acls, cluster, expect, faults",
+        ),
         ("clusters.0.expect", {"within": "1s"}, "clusters.0.expect.within: write expect.within"),
         ("expect", {"never": ["fenced"]}, "expect.never: each of the clusters has its own"),
         ("links.0.sites", ["frankfurt", "x"], "links.0.sites: no site 'x'; allowed: frankfurt"),

@@ -117,11 +117,11 @@ def test_all_that_is_not_modelled_is_named_at_once_and_security_is_not(tmp_path:
     place = write(
         tmp_path,
         "compression.lz4.level=12\nsuper.users=User:admin\nallow.everyone.if.no.acl.found=false\n"
-        "quota.window.num=12\n",
+        "compression.gzip.level=9\n",
     )
     with pytest.raises(
         ScenarioError,
-        match=r"compression\.lz4\.level, quota\.window\.num: are not modelled; remove them",
+        match=r"compression\.lz4\.level, compression\.gzip\.level: are not modelled; remove them",
     ):
         library.scenario(place)
 

@@ -218,7 +218,7 @@ class WorkerCoordinator:
         elif self._gives_up():
             revoked, self._work.running = self._work.running, ()
             self._assignment = None
-            self._tell("revoked", revoked, lambda _now: None)
+            self._report("revoked", revoked, lambda _now: None)
 
     def _gives_up(self) -> bool:
         held = self._assignment is not None and not self._assignment.failed
@@ -245,14 +245,14 @@ class WorkerCoordinator:
             self._assignment = assignment
             self._woken = True
             told = Assigned(assignment, self._work.running, generation, member_id)
-            self._tell("assigned", told, lambda _now: None)
+            self._report("assigned", told, lambda _now: None)
 
         if assignment.revoked:
-            self._tell("revoked", assignment.revoked, taken)
+            self._report("revoked", assignment.revoked, taken)
         else:
             taken(now)
 
-    def _tell(self, kind: str, what: Any, then: Callable[[int], None]) -> None:
+    def _report(self, kind: str, what: Any, then: Callable[[int], None]) -> None:
         """End the poll() with an event; ``then(now)`` runs when the herder continues."""
 
         def handled(now: int) -> None:
